@@ -38,7 +38,7 @@ inline KvCacheConfig ring(Index window, Index max_append, Index sequences = 1) {
 template <class S>
 posenc::detail::KeyTile<S> tile_of(const KvCache<S>& cache, Index sequence, Index head,
                                    Index tile) {
-  return posenc::detail::CachedKeys<S>(cache, {&sequence, 1}).stored_tile(0, head, tile);
+  return posenc::detail::CachedKeys<S>(cache, {&sequence, 1}).packed_tile(0, head, tile);
 }
 
 inline std::size_t at(Index i) { return static_cast<std::size_t>(i); }

@@ -101,12 +101,13 @@ struct ScaledCache {
 
   void append(std::span<const Index> to, HeadsView<const float> keys,
               HeadsView<const float> values) {
-    const inside::TokenRuns runs{to, {}, keys.seq};
+    const inside::RaggedBatch runs{to, {}, keys.seq};
     inside::check_tokens("append", *this, runs.batch(), keys, values);
     ranges.check_append("append", runs);
     inside::write_tokens(inside::CallingThread(), *this, runs, keys, values,
                          [&](Index n) { return length(runs.sequence(n)); });
-    for (const Index sequence : to) ranges[sequence] = ranges.after(sequence, keys.seq);
+    for (const Index sequence : to)
+      ranges[sequence] = ranges.range_after_append(sequence, keys.seq);
   }
 
   inside::KvRanges ranges;
@@ -127,7 +128,7 @@ class ScaledKeys {
       : cache_(cache), sequences_(sequences) {}
 
   Index heads() const noexcept { return cache_.kv_heads(); }
-  inside::StoredKeys stored() const noexcept { return {cache_.ranges.all(), sequences_}; }
+  inside::StoredKeys stored() const noexcept { return {cache_.ranges.data(), sequences_}; }
   Scratch carve(inside::Carver& carver) const noexcept {
     return {carver.take<float>(inside::panel_lanes * cache_.head_dim()),
             carver.take<float>(inside::tile_keys * cache_.head_dim()),

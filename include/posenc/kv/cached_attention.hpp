@@ -33,15 +33,15 @@ class CachedKeys {
   Index heads() const noexcept { return cache_.kv_heads(); }
   Scratch carve(Carver&) const noexcept { return {}; }
 
-  StoredKeys stored() const noexcept { return {cache_.ranges_.all(), sequences_}; }
+  StoredKeys stored() const noexcept { return {cache_.ranges_.data(), sequences_}; }
 
   KeyTile<S> tile(const AttentionSequence& s, Index head, Index tile, const KeyRange&,
                   const Scratch&) const noexcept {
-    KeyTile<S> found = stored_tile(s.key_row, head, tile);
+    KeyTile<S> found = packed_tile(s.key_row, head, tile);
     if ((tile + 1) * tile_keys < s.stored) {
-      found.next_keys = stored_tile(s.key_row, head, tile + 1).keys;
+      found.next_keys = packed_tile(s.key_row, head, tile + 1).keys;
     } else if (head + 1 < heads()) {
-      found.next_keys = stored_tile(s.key_row, head + 1, s.begin / tile_keys).keys;
+      found.next_keys = packed_tile(s.key_row, head + 1, s.begin / tile_keys).keys;
     } else {
       found.next_keys = found.keys;
     }
@@ -49,7 +49,7 @@ class CachedKeys {
   }
 
   /// Returns keys and values tile * 128 .. tile * 128 + 127 of a head of the call's n-th sequence.
-  KeyTile<S> stored_tile(Index n, Index head, Index tile) const noexcept {
+  KeyTile<S> packed_tile(Index n, Index head, Index tile) const noexcept {
     return cache_.storage_.tile(sequences_[static_cast<std::size_t>(n)], head, tile);
   }
 
@@ -101,10 +101,10 @@ template <class Tier, Device D, Scalar T, Scalar S, class Bias>
 void attend_to_cache(const D& device, const HeadsView<const T>& q, const KvCache<S>& cache,
                      std::span<const Index> sequences, const HeadsView<T>& out,
                      const AttentionOptions<T>& options, const Bias& bias,
-                     const AttentionMemory<T>& memory, const BesideOptions& beside = {}) {
-  const Index longest = check_cache<T>(beside.function, q, cache, sequences, out, options);
+                     const AttentionMemory<T>& memory, const BesideOptions& internal = {}) {
+  const Index longest = check_cache<T>(internal.function, q, cache, sequences, out, options);
   attend<Tier>(device, q, CachedKeys<S>(cache, sequences), longest, cache.value_dim(), out, options,
-               bias, memory, beside);
+               bias, memory, internal);
 }
 
 template <class Q, class S, class T>
@@ -120,7 +120,7 @@ inline constexpr bool attends_cache =
     same_compute<Q, S, T>&& std::convertible_to<const Sequences&, std::span<const Index>>;
 
 template <class Q, class S, class Sequences, class T>
-constexpr void refuse_cached_attention() {
+constexpr void diagnose_cached_attention() {
   static_assert(!std::is_const_v<T>,
                 "posenc::attention: out is written to, so it must not be const");
   static_assert(
@@ -168,7 +168,7 @@ requires(!detail::attends_cache<Q, S, Sequences, T>) void attention(
     HeadsView<Q>, const KvCache<S>&, const Sequences&, HeadsView<T>,
     const detail::SomeOptions<T>& = {}, const Bias& = {}, const detail::SomeMemory<T>& = {},
     const D& = {}) {
-  detail::refuse_cached_attention<Q, S, Sequences, T>();
+  detail::diagnose_cached_attention<Q, S, Sequences, T>();
 }
 
 POSENC_END

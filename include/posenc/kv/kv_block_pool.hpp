@@ -20,7 +20,7 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 namespace detail {
-class KvBlocks;
+class KvBlockTables;
 }  // namespace detail
 
 /// Memory shared by the caches of many sequences and layers. A KvCache with a pool allocates a
@@ -38,15 +38,15 @@ class KvBlockPool {
   KvBlockPool& operator=(const KvBlockPool&) = default;
 
   ///   Throws: ConfigError, std::bad_alloc
-  explicit KvBlockPool(const KvBlockPoolConfig& config) : account_(checked_limit(config)) {}
+  explicit KvBlockPool(const KvBlockPoolConfig& config) : budget_(checked_limit(config)) {}
 
-  std::size_t byte_limit() const noexcept { return account_->limit(); }
+  std::size_t byte_limit() const noexcept { return budget_->limit(); }
   /// Returns the bytes of all blocks in use. A shared block counts once.
-  std::size_t bytes() const noexcept { return account_->bytes(); }
-  Index blocks() const noexcept { return account_->blocks(); }  ///< blocks in use
+  std::size_t bytes() const noexcept { return budget_->bytes(); }
+  Index blocks() const noexcept { return budget_->blocks(); }  ///< blocks in use
 
  private:
-  friend class detail::KvBlocks;
+  friend class detail::KvBlockTables;
 
   static std::size_t checked_limit(const KvBlockPoolConfig& config) {
     if (config.byte_limit == 0) {
@@ -55,7 +55,7 @@ class KvBlockPool {
     return config.byte_limit;
   }
 
-  detail::SharedAccount account_;
+  detail::PoolBudgetPtr budget_;
 };
 
 POSENC_END

@@ -9,7 +9,7 @@
 #include <posenc/kernels/tile.hpp>
 #include <posenc/kv/detail/kv_ranges.hpp>
 #include <posenc/kv/detail/kv_storage.hpp>
-#include <posenc/kv/detail/kv_tokens.hpp>
+#include <posenc/kv/detail/kv_transfer.hpp>
 #include <posenc/kv/detail/kv_writes.hpp>
 #include <posenc/kv/kv_block_pool.hpp>
 #include <posenc/kv/kv_cache_config.hpp>
@@ -31,7 +31,7 @@ POSENC_BEGIN
 
 namespace detail {
 template <Scalar S>
-class RevocableAppend;
+class AppendTransaction;
 template <Scalar S>
 class CachedKeys;
 }  // namespace detail
@@ -49,7 +49,7 @@ class CachedKeys;
 ///             succeed, and return blocks to the pool, as the destructor does
 ///   Device:   the device writes only where no sequence holds keys. The calling thread overwrites
 ///             keys after the device has succeeded, so a device that throws leaves caches unchanged
-///   Threads:  const calls may run concurrently. Other calls may run beside them if they are for
+///   Threads:  const calls may run concurrently. Other calls may run internal them if they are for
 ///             other sequences
 ///   Layout:   keys [sequence][head][key / 32][D][32], in bfloat16 [..][ceil(D / 2)][32][2] with
 ///             channel 2i + 1 before 2i; values [sequence][head][key][Dv rounded up to a multiple
@@ -88,7 +88,7 @@ class KvCache {
   /// Returns the bytes of this cache, without the blocks of a pool, which the pool counts.
   std::size_t bytes() const noexcept { return storage_.bytes() + ranges_.bytes(); }
   /// Returns the bytes that each 128 keys of a sequence, or a part of 128, take from a pool.
-  std::size_t block_bytes() const noexcept { return storage_.bytes_of_block(); }
+  std::size_t block_bytes() const noexcept { return storage_.bytes_per_block(); }
 
   /// Returns the end of the sequence: the number that its next key gets.
   ///   Throws: ShapeError
@@ -112,7 +112,7 @@ class KvCache {
   template <class T, Device D = detail::CallingThread>
   void append(ListView<Index> sequences, HeadsView<T> k, HeadsView<const std::remove_const_t<T>> v,
               const D& device = {}) {
-    append_runs<std::remove_const_t<T>>(device, {sequences, {}, k.seq}, k, v);
+    append_batch<std::remove_const_t<T>>(device, {sequences, {}, k.seq}, k, v);
   }
   /// Overload of append() for packed sequences with different numbers of new tokens, 0 included.
   /// sequences[n] gets tokens cu_seqlens[n] .. cu_seqlens[n + 1] - 1 of the one batch row.
@@ -122,7 +122,7 @@ class KvCache {
   void append(ListView<Index> sequences, ListView<Index> cu_seqlens, HeadsView<T> k,
               HeadsView<const std::remove_const_t<T>> v, const D& device = {}) {
     detail::check_offsets("KvCache::append", "cu_seqlens", cu_seqlens, k.seq, sequences.size());
-    append_runs<std::remove_const_t<T>>(device, {sequences, cu_seqlens, k.seq}, k, v);
+    append_batch<std::remove_const_t<T>>(device, {sequences, cu_seqlens, k.seq}, k, v);
   }
   /// Overload of append() for one sequence: B = 1.
   template <class T, Device D = detail::CallingThread>
@@ -133,15 +133,15 @@ class KvCache {
 
   // Diagnostic overloads: report the arguments that append() takes.
   template <class Where, class K, class V, Device D = detail::CallingThread>
-  requires(!detail::appends<K, V, Where>) void append(const Where&, HeadsView<K>, HeadsView<V>,
-                                                      const D& = {}) {
-    detail::refuse_append<K, V>();
+  requires(!detail::is_valid_append<K, V, Where>) void append(const Where&, HeadsView<K>,
+                                                              HeadsView<V>, const D& = {}) {
+    detail::diagnose_append<K, V>();
   }
   template <class First, class Second, class K, class V, Device D = detail::CallingThread>
-  requires(!detail::appends<K, V, First, Second>) void append(const First&, const Second&,
-                                                              HeadsView<K>, HeadsView<V>,
-                                                              const D& = {}) {
-    detail::refuse_append<K, V>();
+  requires(!detail::is_valid_append<K, V, First, Second>) void append(const First&, const Second&,
+                                                                      HeadsView<K>, HeadsView<V>,
+                                                                      const D& = {}) {
+    detail::diagnose_append<K, V>();
   }
 
   /// Copies keys and values out, starting with key `first`. This is the inverse of append().
@@ -157,12 +157,12 @@ class KvCache {
     ranges_.check_keys(function, sequence, first, k.seq);
     detail::check_output(function, "k", k);
     detail::check_output(function, "v", v);
-    detail::for_each_piece(
+    detail::parallel_for_chunks(
         device, {{&sequence, 1}, {}, k.seq}, kv_heads(), bytes_of_keys<T>(1),
         [&](Index) { return first; },
-        [&](const detail::TokenPiece& piece) {
-          storage_.read_keys(sequence, piece.head, piece.key, detail::rows_of<T>(k, 0, piece));
-          storage_.read_values(sequence, piece.head, piece.key, detail::rows_of<T>(v, 0, piece));
+        [&](const detail::TokenChunk& piece) {
+          storage_.read_keys(sequence, piece.head, piece.key, detail::chunk_view<T>(k, 0, piece));
+          storage_.read_values(sequence, piece.head, piece.key, detail::chunk_view<T>(v, 0, piece));
         });
   }
 
@@ -171,7 +171,7 @@ class KvCache {
   /// state are those of the saved sequence.
   ///   Shapes: k [1, n, Hkv, D], v [1, n, Hkv, Dv]
   ///   Throws: ShapeError, before anything is written; also if `first` is not 0 in a cache that is
-  ///           no ring, or if a sequence cannot hold so many keys
+  ///           no ring, or if a sequence cannot set_range so many keys
   ///   Pool:   the sequence's old blocks are returned last; call clear() before to return them
   ///           first
   ///   Cost:   one pass over k and v; no allocation without a pool
@@ -191,19 +191,19 @@ class KvCache {
     }
     ranges_.limits().check_end(function, sequence, first, k.seq);
     const Index end = first + k.seq;
-    if (first < ranges_.limits().oldest(end)) {
+    if (first < ranges_.limits().first_kept(end)) {
       detail::fail<ShapeError>(function, "the keys ", first, " to ", end - 1,
                                " are more than a sequence holds, whose oldest key would be ",
-                               ranges_.limits().oldest(end));
+                               ranges_.limits().first_kept(end));
     }
     const auto written = [&](Index) {
-      return detail::WrittenKeys{sequence, {first, end}, ranges_[sequence], false};
+      return detail::PendingWrite{sequence, {first, end}, ranges_[sequence], false};
     };
-    const detail::TokenRuns runs{{&sequence, 1}, {}, k.seq};
+    const detail::RaggedBatch runs{{&sequence, 1}, {}, k.seq};
     detail::TokenWrites(function, storage_, runs, written)
         .run(device, HeadsView<const Element>(k), v);
-    storage_.forget_filled(sequence);
-    hold(sequence, {first, end});
+    storage_.clear_stale_end(sequence);
+    set_range(sequence, {first, end});
   }
 
   /// Shortens a sequence to `length` keys, as when tokens of speculative decoding are rejected. In
@@ -219,15 +219,15 @@ class KvCache {
                                range.end, "], the keys of sequence ", sequence, ", but is ",
                                length);
     }
-    storage_.cut_values(sequence, length, range.end);
-    hold(sequence, {range.begin, length});
+    storage_.truncate_values(sequence, length, range.end);
+    set_range(sequence, {range.begin, length});
   }
 
   /// Removes all keys of a sequence; its next key is key 0.
   ///   Throws: ShapeError
   void clear(Index sequence) {
     ranges_.check_sequence("KvCache::clear", sequence);
-    hold(sequence, {});
+    set_range(sequence, {});
   }
 
   /// Copies sequence `from` to sequence `to`, as when a beam splits or a prefix is shared.
@@ -242,11 +242,11 @@ class KvCache {
     const detail::KeyRange range = ranges_[from];
     const detail::KeyRange tiles = detail::tiles_of(range);
     const double bytes = bytes_of_keys<S>(detail::tile_keys);
-    if (storage_.shares()) {
+    if (storage_.is_paged()) {
       storage_.share(from, to);
     } else {
       // Keys are overwritten last, after every step that can fail.
-      const detail::WrittenKeys written{to, range, ranges_[to], false};
+      const detail::PendingWrite written{to, range, ranges_[to], false};
       const auto copy_tiles = [&](const auto& on, bool overwriting) {
         const Index units = (tiles.end - tiles.begin) * kv_heads();
         detail::parallel_for(on, units, bytes, bytes / 16, [&](Index unit, Index end) {
@@ -287,13 +287,13 @@ class KvCache {
     const detail::KeyRange range = ranges_[sequence];
     const auto keys = detail::changed_keys(device, storage_, sequence, first + count, range.end,
                                            [&](HeadsView<Real> piece, Index) { rotate(piece); });
-    take_memory(function, {sequence, {first, range.end - count}, range, true});
+    allocate_for_write(function, {sequence, {first, range.end - count}, range, true});
     write_changed(keys, sequence, first, range.end - first - count);
     for (Index head = 0; head < kv_heads(); ++head) {
       storage_.move_values(sequence, head, first + count, range.end, first);
     }
-    storage_.cut_values(sequence, range.end - count, range.end);
-    hold(sequence, {range.begin, range.end - count});
+    storage_.truncate_values(sequence, range.end - count, range.end);
+    set_range(sequence, {range.begin, range.end - count});
   }
 
   /// Calls update(HeadsView<Real> k, Index first) on all keys of a sequence and stores the result.
@@ -310,12 +310,12 @@ class KvCache {
     const detail::KeyRange range = ranges_[sequence];
     const auto keys =
         detail::changed_keys(device, storage_, sequence, range.begin, range.end, update);
-    take_memory(function, {sequence, range, range, true});
+    allocate_for_write(function, {sequence, range, range, true});
     write_changed(keys, sequence, range.begin, range.end - range.begin);
   }
 
  private:
-  friend class detail::RevocableAppend<S>;
+  friend class detail::AppendTransaction<S>;
   friend class detail::CachedKeys<S>;
 
   KvCache(const KvCacheConfig& config, const KvBlockPool* pool)
@@ -325,7 +325,7 @@ class KvCache {
 
   /// Throws the errors of append(), except those for lack of memory.
   template <Scalar T>
-  void check_append(const detail::TokenRuns& runs, HeadsView<const std::type_identity_t<T>> k,
+  void check_append(const detail::RaggedBatch& runs, HeadsView<const std::type_identity_t<T>> k,
                     HeadsView<const std::type_identity_t<T>> v) const {
     constexpr auto function = "KvCache::append";
     check_element<T>();
@@ -334,28 +334,28 @@ class KvCache {
   }
 
   template <class T, Device D>
-  void append_checked(const D& device, const detail::TokenRuns& runs, HeadsView<const T> k,
+  void append_checked(const D& device, const detail::RaggedBatch& runs, HeadsView<const T> k,
                       HeadsView<const T> v) {
     const auto written = [&](Index n) {
       const detail::KeyRange& held = ranges_[runs.sequence(n)];
-      return detail::WrittenKeys{
+      return detail::PendingWrite{
           runs.sequence(n), {held.end, held.end + runs.count(n)}, held, true};
     };
     detail::TokenWrites("KvCache::append", storage_, runs, written).run(device, k, v);
     for (Index n = 0; n < runs.size(); ++n) {
-      ranges_[runs.sequence(n)] = ranges_.after(runs.sequence(n), runs.count(n));
+      ranges_[runs.sequence(n)] = ranges_.range_after_append(runs.sequence(n), runs.count(n));
     }
   }
   template <class T, Device D>
-  void append_runs(const D& device, const detail::TokenRuns& runs, HeadsView<const T> k,
-                   HeadsView<const T> v) {
+  void append_batch(const D& device, const detail::RaggedBatch& runs, HeadsView<const T> k,
+                    HeadsView<const T> v) {
     check_append<T>(runs, k, v);
     append_checked<T>(device, runs, k, v);
   }
 
-  void take_memory(const char* function, const detail::WrittenKeys& keys) {
+  void allocate_for_write(const char* function, const detail::PendingWrite& keys) {
     const auto written = [&](Index) { return keys; };
-    detail::SpareBlocks spare = storage_.prepare(function, 1, written);
+    detail::UnassignedBlocks spare = storage_.make_writable(function, 1, written);
     storage_.replace_shared(spare, 1, written);
   }
   /// Writes the result of changed_keys() as keys first .. first + count - 1.
@@ -367,9 +367,9 @@ class KvCache {
             .data = keys.data(), .batch = 1, .seq = count, .heads = kv_heads(), .dim = head_dim()});
   }
   /// Sets the range of keys of a sequence and releases the memory of all others.
-  void hold(Index sequence, const detail::KeyRange& keys) noexcept {
+  void set_range(Index sequence, const detail::KeyRange& keys) noexcept {
     ranges_[sequence] = keys;
-    storage_.keep_only(sequence, keys);
+    storage_.release_except(sequence, keys);
   }
 
   template <class T>

@@ -82,14 +82,14 @@ struct CacheLimits {
       : capacity(cache_capacity(config)), window(config.window), max_append(config.max_append) {}
 
   /// Returns the oldest key that is not overwritten when the last key is end - 1.
-  Index oldest(Index end) const noexcept {
+  Index first_kept(Index end) const noexcept {
     const Index last_tile = (end + tile_keys - 1) / tile_keys;
     return (std::max)(Index{0}, last_tile * tile_keys - capacity);
   }
 
   /// Throws ShapeError unless a sequence of `length` keys has capacity for `count` more.
   void check_end(const char* function, Index sequence, Index length, Index count) const {
-    if (count > most_keys - length) {
+    if (count > max_keys - length) {
       fail<ShapeError>(function, "sequence ", sequence, " cannot have ", count, " keys from key ",
                        length, " on: positions are doubles, which count up to 2^53");
     }
@@ -110,7 +110,7 @@ struct CacheLimits {
 
  private:
   /// Positions are doubles, which count integers exactly up to this limit.
-  static constexpr Index most_keys = Index{1} << 53;
+  static constexpr Index max_keys = Index{1} << 53;
 };
 
 }  // namespace detail

@@ -8,7 +8,7 @@
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/kv/cached_attention.hpp>
-#include <posenc/kv/detail/revocable_append.hpp>
+#include <posenc/kv/detail/append_transaction.hpp>
 #include <posenc/kv/kv_cache.hpp>
 #include <posenc/nn/detail/multi_head_backward.hpp>
 #include <posenc/nn/detail/multi_head_forward.hpp>
@@ -228,7 +228,7 @@ class MultiHeadAttention : detail::RefusedForward<T> {
     detail::project(device, workspace.attention_, *this, Inputs{x, x, x}, positions, positions,
                     heads);
     (void)detail::check_cache<T>(forward_name, heads.q, cache, sequences, heads.mixed, options);
-    const detail::TokenRuns runs{sequences, options.cu_seqlens_q, x.seq};
+    const detail::RaggedBatch runs{sequences, options.cu_seqlens_q, x.seq};
     if (positions_are_read(options, positions) && !options.key_positions) {
       detail::check_places(positions, cache, runs);
     }
@@ -236,13 +236,13 @@ class MultiHeadAttention : detail::RefusedForward<T> {
                                             detail::tokens(heads.mixed), out);
     // A failure from here on (a check of attention, lack of memory, a user's code) leaves the cache
     // unchanged.
-    detail::RevocableAppend<S> append(device, cache, runs, heads.k, heads.v, workspace.undo_);
+    detail::AppendTransaction<S> append(device, cache, runs, heads.k, heads.v, workspace.rollback_);
     detail::attend_to_cache<tier::Best, D, T>(device, heads.q, cache, sequences, heads.mixed,
                                               options, bias_, attention_memory(memory, workspace),
                                               beside(forward_name, options, &positions, nullptr));
     detail::apply_projection<D, Projection, T>(device, workspace.attention_, output_projection,
                                                detail::tokens(heads.mixed), out);
-    append.keep();
+    append.commit();
   }
 
   /// Fills all projections with random weights that depend on the seed alone.

@@ -17,7 +17,9 @@ POSENC_BEGIN
 class MultiHeadWorkspace {
  public:
   /// Returns the bytes that are allocated.
-  std::size_t bytes() const noexcept { return heads_.bytes() + attention_.bytes() + undo_.bytes(); }
+  std::size_t bytes() const noexcept {
+    return heads_.bytes() + attention_.bytes() + rollback_.bytes();
+  }
 
  private:
   template <class T, class Rotary, class Bias, class Projection>
@@ -25,7 +27,7 @@ class MultiHeadWorkspace {
 
   detail::Slots heads_;
   AttentionWorkspace attention_;
-  detail::Slots undo_;  ///< memory for the rollback of a cache
+  detail::Slots rollback_;  ///< memory for the rollback of a cache
 };
 
 /// Caller's memory for MultiHeadAttention::forward() besides its tensors: outputs for log-sum-exps

@@ -28,7 +28,7 @@ concept MatrixOf = requires(const M& matrix, Index i) {
 /// Parameters [rows, cols], row-major and dense; owns its memory. It is not an Eigen matrix,
 /// because Eigen's memory must be freed by code with the flags of the code that allocated it. To
 /// use it as one:
-/// ///   Eigen::Map<Eigen::Matrix<T, -1, -1, Eigen::RowMajor>> map(w.data(), w.rows(), w.cols());
+///   Eigen::Map<Eigen::Matrix<T, -1, -1, Eigen::RowMajor>> map(w.data(), w.rows(), w.cols());
 template <std::floating_point T>
 class ParameterMatrix {
  public:

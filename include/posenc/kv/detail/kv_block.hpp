@@ -16,16 +16,16 @@ namespace detail {
 /// Header of a block; the block's memory follows it. Only the holder of a block with one reference
 /// may write to it.
 struct alignas(64) KvBlock {
-  std::atomic<Index> holders{1};
-  KvBlock* next = nullptr;  ///< next block of a SpareBlocks list
+  std::atomic<Index> ref_count{1};
+  KvBlock* next = nullptr;  ///< next block of an UnassignedBlocks list
 
   std::byte* data() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
 };
 
-/// Bytes and blocks that a pool has in use. Threads book and strike concurrently.
-class BlockAccount {
+/// Bytes and blocks that a pool has in use. Threads reserve and release concurrently.
+class PoolBudget {
  public:
-  explicit BlockAccount(std::size_t limit) noexcept : limit_(limit) {}
+  explicit PoolBudget(std::size_t limit) noexcept : limit_(limit) {}
 
   std::size_t limit() const noexcept { return limit_; }
   std::size_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
@@ -33,7 +33,7 @@ class BlockAccount {
 
   /// Books `count` blocks of `bytes` each, all of them or none.
   ///   Throws: MemoryLimitError in the name of `function`
-  void book(const char* function, Index count, std::size_t bytes) {
+  void reserve(const char* function, Index count, std::size_t bytes) {
     std::size_t used = bytes_.load(std::memory_order_relaxed);
     do {
       // This order of operations cannot overflow.
@@ -46,58 +46,57 @@ class BlockAccount {
                                            std::memory_order_relaxed));
     blocks_.fetch_add(count, std::memory_order_relaxed);
   }
-  void strike(Index count, std::size_t bytes) noexcept {
+  void release(Index count, std::size_t bytes) noexcept {
     blocks_.fetch_sub(count, std::memory_order_relaxed);
     bytes_.fetch_sub(static_cast<std::size_t>(count) * bytes, std::memory_order_relaxed);
   }
 
-  void hold() noexcept { holders_.fetch_add(1, std::memory_order_relaxed); }
+  void add_ref() noexcept { ref_count_.fetch_add(1, std::memory_order_relaxed); }
   /// Drops a reference. Returns true if it was the last one.
-  bool drop() noexcept { return holders_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
+  bool release_ref() noexcept { return ref_count_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
 
  private:
   const std::size_t limit_;
   std::atomic<std::size_t> bytes_{0};
   std::atomic<Index> blocks_{0};
-  std::atomic<Index> holders_{1};
+  std::atomic<Index> ref_count_{1};
 };
 
-/// Reference-counted pointer to the account of a pool, or null. The last pointer deletes the
-/// account. It replaces std::shared_ptr, whose header takes long to compile.
-class SharedAccount {
+/// Reference-counted pointer to the budget of a pool, or null. The last pointer deletes the
+/// budget. It replaces std::shared_ptr, whose header takes long to compile.
+class PoolBudgetPtr {
  public:
-  SharedAccount() = default;
+  PoolBudgetPtr() = default;
   ///   Throws: std::bad_alloc
-  explicit SharedAccount(std::size_t limit) : account_(new BlockAccount(limit)) {}
-  SharedAccount(const SharedAccount& other) noexcept : account_(other.account_) {
-    if (account_ != nullptr) account_->hold();
+  explicit PoolBudgetPtr(std::size_t limit) : budget_(new PoolBudget(limit)) {}
+  PoolBudgetPtr(const PoolBudgetPtr& other) noexcept : budget_(other.budget_) {
+    if (budget_ != nullptr) budget_->add_ref();
   }
-  SharedAccount(SharedAccount&& other) noexcept
-      : account_(std::exchange(other.account_, nullptr)) {}
-  SharedAccount& operator=(SharedAccount other) noexcept {
-    std::swap(account_, other.account_);
+  PoolBudgetPtr(PoolBudgetPtr&& other) noexcept : budget_(std::exchange(other.budget_, nullptr)) {}
+  PoolBudgetPtr& operator=(PoolBudgetPtr other) noexcept {
+    std::swap(budget_, other.budget_);
     return *this;
   }
-  ~SharedAccount() {
-    if (account_ != nullptr && account_->drop()) delete account_;
+  ~PoolBudgetPtr() {
+    if (budget_ != nullptr && budget_->release_ref()) delete budget_;
   }
 
-  explicit operator bool() const noexcept { return account_ != nullptr; }
-  BlockAccount& operator*() const noexcept { return *account_; }
-  BlockAccount* operator->() const noexcept { return account_; }
+  explicit operator bool() const noexcept { return budget_ != nullptr; }
+  PoolBudget& operator*() const noexcept { return *budget_; }
+  PoolBudget* operator->() const noexcept { return budget_; }
 
  private:
-  BlockAccount* account_ = nullptr;
+  PoolBudget* budget_ = nullptr;
 };
 
 /// List of allocated blocks of one size, header included, that no table holds yet.
-class SpareBlocks {
+class UnassignedBlocks {
  public:
-  ///   Throws: MemoryLimitError, std::bad_alloc; no block is booked or allocated then
-  SpareBlocks(const char* function, BlockAccount& account, Index count, std::size_t bytes)
-      : SpareBlocks(account, bytes) {
-    account_->book(function, count, bytes);
-    booked_ = count;
+  ///   Throws: MemoryLimitError, std::bad_alloc; no block is reserved or allocated then
+  UnassignedBlocks(const char* function, PoolBudget& budget, Index count, std::size_t bytes)
+      : UnassignedBlocks(budget, bytes) {
+    budget_->reserve(function, count, bytes);
+    reserved_ = count;
     // If an allocation throws from here on, the destructor returns the blocks so far.
     for (Index n = 0; n < count; ++n) {
       void* const memory = ::operator new (bytes, std::align_val_t{alignof(KvBlock)});
@@ -107,25 +106,25 @@ class SpareBlocks {
     }
   }
   /// Constructs an empty list.
-  SpareBlocks() = default;
-  SpareBlocks(SpareBlocks&& other) noexcept
-      : account_(other.account_),
+  UnassignedBlocks() = default;
+  UnassignedBlocks(UnassignedBlocks&& other) noexcept
+      : budget_(other.budget_),
         bytes_(other.bytes_),
-        booked_(std::exchange(other.booked_, 0)),
+        reserved_(std::exchange(other.reserved_, 0)),
         first_(std::exchange(other.first_, nullptr)) {}
-  SpareBlocks& operator=(SpareBlocks&&) = delete;
-  ~SpareBlocks() {
-    if (booked_ > 0) account_->strike(booked_, bytes_);
-    while (first_ != nullptr) destroy(pop());
+  UnassignedBlocks& operator=(UnassignedBlocks&&) = delete;
+  ~UnassignedBlocks() {
+    if (reserved_ > 0) budget_->release(reserved_, bytes_);
+    while (first_ != nullptr) destroy(take_block());
   }
 
   bool empty() const noexcept { return first_ == nullptr; }
 
   /// Removes a block from the list and returns it. The caller owns it.
-  KvBlock* pop() noexcept {
+  KvBlock* take_block() noexcept {
     KvBlock* const block = first_;
     first_ = block->next;
-    --booked_;
+    --reserved_;
     return block;
   }
 
@@ -135,12 +134,12 @@ class SpareBlocks {
   }
 
  private:
-  SpareBlocks(BlockAccount& account, std::size_t bytes) noexcept
-      : account_(&account), bytes_(bytes) {}
+  UnassignedBlocks(PoolBudget& budget, std::size_t bytes) noexcept
+      : budget_(&budget), bytes_(bytes) {}
 
-  BlockAccount* account_ = nullptr;
+  PoolBudget* budget_ = nullptr;
   std::size_t bytes_ = 0;
-  Index booked_ = 0;  ///< blocks booked for this list
+  Index reserved_ = 0;  ///< blocks reserved for this list
   KvBlock* first_ = nullptr;
 };
 

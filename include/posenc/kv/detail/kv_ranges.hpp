@@ -4,7 +4,7 @@
 #include <posenc/core/detail/named_once.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/kernels/tile.hpp>
-#include <posenc/kv/detail/kv_tokens.hpp>
+#include <posenc/kv/detail/kv_transfer.hpp>
 #include <posenc/kv/kv_cache_config.hpp>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class KvRanges {
   Index sequences() const noexcept { return static_cast<Index>(ranges_.size()); }
   std::size_t bytes() const noexcept { return ranges_.capacity() * sizeof(KeyRange); }
   /// Returns the array of ranges, one per sequence.
-  const KeyRange* all() const noexcept { return ranges_.data(); }
+  const KeyRange* data() const noexcept { return ranges_.data(); }
 
   const KeyRange& operator[](Index sequence) const noexcept {
     return ranges_[static_cast<std::size_t>(sequence)];
@@ -37,10 +37,10 @@ class KvRanges {
 
   /// Returns the range of a sequence after an append of `appended` keys, which must pass
   /// check_append().
-  KeyRange after(Index sequence, Index appended) const noexcept {
+  KeyRange range_after_append(Index sequence, Index appended) const noexcept {
     const KeyRange& range = (*this)[sequence];
     const Index end = range.end + appended;
-    return {(std::max)(range.begin, limits_.oldest(end)), end};
+    return {(std::max)(range.begin, limits_.first_kept(end)), end};
   }
 
   // The following checks throw ShapeError in the name of `function`.
@@ -57,7 +57,7 @@ class KvRanges {
                        range.begin, ", ", range.end, "), the keys of sequence ", sequence);
     }
   }
-  void check_append(const char* function, const TokenRuns& runs) const {
+  void check_append(const char* function, const RaggedBatch& runs) const {
     for (Index n = 0; n < runs.size(); ++n) {
       const Index sequence = runs.sequence(n);
       check_sequence(function, sequence);

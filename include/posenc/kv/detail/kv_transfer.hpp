@@ -34,29 +34,31 @@ inline constexpr bool is_index_list = std::convertible_to<const List&, ListView<
 /// True if `Where` are the arguments before k and v in a call of append(): sequences, or sequences
 /// and offsets.
 template <class... Where>
-inline constexpr bool names_sequences = false;
+inline constexpr bool is_sequence_list = false;
 template <class Where>
-inline constexpr bool names_sequences<Where> =
+inline constexpr bool is_sequence_list<Where> =
     is_index_list<Where> || std::convertible_to<const Where&, Index>;
 template <class First, class Second>
-inline constexpr bool names_sequences<First, Second> = is_index_list<First>&& is_index_list<Second>;
+inline constexpr bool is_sequence_list<First, Second> =
+    is_index_list<First>&& is_index_list<Second>;
 
 template <class K, class V>
-inline constexpr bool of_one_type = std::same_as<std::remove_const_t<K>, std::remove_const_t<V>>;
+inline constexpr bool same_element_type =
+    std::same_as<std::remove_const_t<K>, std::remove_const_t<V>>;
 template <class K, class V, class... Where>
-inline constexpr bool appends = of_one_type<K, V>&& names_sequences<Where...>;
+inline constexpr bool is_valid_append = same_element_type<K, V>&& is_sequence_list<Where...>;
 template <class K, class V>
-constexpr void refuse_append() {
-  static_assert(of_one_type<K, V>,
+constexpr void diagnose_append() {
+  static_assert(same_element_type<K, V>,
                 "posenc::KvCache::append: k and v must have elements of one type");
-  static_assert(!of_one_type<K, V>,
+  static_assert(!same_element_type<K, V>,
                 "posenc::KvCache::append: sequences and cu_seqlens must be posenc::Index, which is "
                 "std::int64_t: a vector, an array or a span of them");
 }
 
 /// Tokens of a batch [B, n, ..] by the sequence that they continue. Run n is batch row n or, with
 /// offsets, tokens offsets[n] .. offsets[n + 1] - 1 of the only row.
-struct TokenRuns {
+struct RaggedBatch {
   std::span<const Index> sequences, offsets;
   Index tokens;  ///< per batch row
 
@@ -79,45 +81,46 @@ struct TokenRuns {
 };
 
 /// Tokens and heads of a run: the unit of parallel work.
-struct TokenPiece {
+struct TokenChunk {
   Index run = 0;
   Index head = 0, heads = 1;   ///< first head, number of heads
   Index key = 0;               ///< key number of the first token
   Index first = 0, count = 0;  ///< tokens, counted in their batch row
 };
 
-/// Returns the view of a piece in batch row b.
+/// Returns the view of a chunk in batch row b.
 template <class T>
-HeadsView<T> rows_of(HeadsView<T> x, Index b, const TokenPiece& piece) noexcept {
-  T* const first = x.row(b, piece.first, piece.head);
-  return {first, 1, piece.count, piece.heads, x.dim, 0, x.seq_stride, x.head_stride};
+HeadsView<T> chunk_view(HeadsView<T> x, Index b, const TokenChunk& chunk) noexcept {
+  T* const first = x.row(b, chunk.first, chunk.head);
+  return {first, 1, chunk.count, chunk.heads, x.dim, 0, x.seq_stride, x.head_stride};
 }
 
-/// Calls visit(piece) for pieces that different threads may write: the keys of a piece lie in one
+/// Calls visit(chunk) for chunks that different threads may write: the keys of a chunk lie in one
 /// tile. The first token of run n becomes key first_key(n).
 ///   bytes: bytes of a key of one head
 template <Device D, class FirstKey, class Visit>
-void for_each_piece(const D& device, const TokenRuns& runs, Index heads, double bytes,
-                    const FirstKey& first_key, const Visit& visit) {
+void parallel_for_chunks(const D& device, const RaggedBatch& runs, Index heads, double bytes,
+                         const FirstKey& first_key, const Visit& visit) {
   const Index longest = runs.longest();
   if (longest == 0) return;
   // A run of `longest` keys lies in this many tiles, or in one less.
   const Index tiles = (longest - 1) / tile_keys + 2;
-  const Index pieces = runs.size() * tiles;
-  // If runs differ in length, most pieces are empty.
+  const Index chunks = runs.size() * tiles;
+  // If runs differ in length, most chunks are empty.
   const double keys = runs.offsets.empty()
                           ? static_cast<double>((std::min)(longest, tile_keys))
-                          : static_cast<double>(runs.tokens) / static_cast<double>(pieces);
+                          : static_cast<double>(runs.tokens) / static_cast<double>(chunks);
   bytes *= keys;
-  parallel_for(device, pieces * heads, bytes, bytes / 4, [&](Index unit, Index end) {
+  parallel_for(device, chunks * heads, bytes, bytes / 4, [&](Index unit, Index end) {
     while (unit < end) {
       const Index head = unit % heads, n = unit / heads / tiles;
-      const Index at_once = (std::min)(heads - head, end - unit);
+      const Index chunk_heads = (std::min)(heads - head, end - unit);
       const Index first = first_key(n), tile = first / tile_keys + unit / heads % tiles;
       const Index key = (std::max)(first, tile * tile_keys);
       const Index count = (std::min)(first + runs.count(n), (tile + 1) * tile_keys) - key;
-      if (count > 0) visit(TokenPiece{n, head, at_once, key, runs.first(n) + key - first, count});
-      unit += at_once;
+      if (count > 0)
+        visit(TokenChunk{n, head, chunk_heads, key, runs.first(n) + key - first, count});
+      unit += chunk_heads;
     }
   });
 }
@@ -142,20 +145,21 @@ void check_tokens(const char* function, const Storage& storage, Index batch, con
 /// Writes the tokens of k [B, n, Hkv, D] and v as keys first_key(n) .. of the sequence that run n
 /// continues, in tiles with selects(run, tile) only.
 template <Device D, class Storage, class T, class FirstKey, class Selects>
-void write_tokens(const D& device, Storage& storage, const TokenRuns& runs,
+void write_tokens(const D& device, Storage& storage, const RaggedBatch& runs,
                   const HeadsView<const T>& k, const HeadsView<const T>& v,
                   const FirstKey& first_key, const Selects& selects) {
   const double bytes = static_cast<double>(k.dim + v.dim) * sizeof(T);
-  for_each_piece(device, runs, storage.heads(), bytes, first_key, [&](const TokenPiece& piece) {
-    if (!selects(piece.run, piece.key / tile_keys)) return;
-    const Index sequence = runs.sequence(piece.run), b = runs.row(piece.run);
-    storage.write_keys(sequence, piece.head, piece.key, rows_of(k, b, piece));
-    storage.write_values(sequence, piece.head, piece.key, rows_of(v, b, piece));
-  });
+  parallel_for_chunks(
+      device, runs, storage.heads(), bytes, first_key, [&](const TokenChunk& chunk) {
+        if (!selects(chunk.run, chunk.key / tile_keys)) return;
+        const Index sequence = runs.sequence(chunk.run), b = runs.row(chunk.run);
+        storage.write_keys(sequence, chunk.head, chunk.key, chunk_view(k, b, chunk));
+        storage.write_values(sequence, chunk.head, chunk.key, chunk_view(v, b, chunk));
+      });
 }
 /// Overload of write_tokens() that writes all tokens.
 template <Device D, class Storage, class T, class FirstKey>
-void write_tokens(const D& device, Storage& storage, const TokenRuns& runs,
+void write_tokens(const D& device, Storage& storage, const RaggedBatch& runs,
                   const HeadsView<const T>& k, const HeadsView<const T>& v,
                   const FirstKey& first_key) {
   write_tokens(device, storage, runs, k, v, first_key, [](Index, Index) { return true; });
@@ -169,14 +173,14 @@ AlignedVector<typename Storage::Real> changed_keys(const D& device, const Storag
                                                    Change&& change) {
   using Real = typename Storage::Real;
   // Chunks end at tile boundaries, because complete panels are faster.
-  constexpr Index piece = tile_keys;
+  constexpr Index chunk = tile_keys;
   const Index heads = storage.heads(), dim = storage.dim(), row = heads * dim;
   AlignedVector<Real> buffer(static_cast<std::size_t>((end - first) * row));
   for (Index j = first; j < end;) {
-    const Index n = (std::min)(end, (j / piece + 1) * piece) - j;
+    const Index n = (std::min)(end, (j / chunk + 1) * chunk) - j;
     const HeadsView<Real> keys{buffer.data() + (j - first) * row, 1, n, heads, dim};
     for_each_head(device, heads, static_cast<double>(n * dim) * sizeof(Real), [&](Index head) {
-      storage.read_keys(sequence, head, j, rows_of(keys, 0, {.head = head, .count = n}));
+      storage.read_keys(sequence, head, j, chunk_view(keys, 0, {.head = head, .count = n}));
     });
     change(keys, j);
     j += n;

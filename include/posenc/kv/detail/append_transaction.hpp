@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/tile.hpp>
+#include <posenc/kv/detail/kv_storage.hpp>
+#include <posenc/kv/detail/kv_transfer.hpp>
+#include <posenc/kv/kv_cache.hpp>
+#include <posenc/tensor/device.hpp>
+#include <posenc/tensor/scalar.hpp>
+#include <posenc/tensor/view.hpp>
+
+#include <cstddef>
+
+POSENC_BEGIN
+namespace detail {
+
+/// Append to a cache that is rolled back unless commit() is called, for callers that may fail after
+/// it. In a ring it saves the tiles whose memory new keys overwrite: one in 128 tokens of a
+/// decoder.
+template <Scalar S>
+class AppendTransaction {
+ public:
+  /// Appends as KvCache::append() does.
+  ///   Throws: ShapeError, std::bad_alloc; nothing is appended then
+  template <Device D, class T>
+  AppendTransaction(const D& device, KvCache<S>& cache, const RaggedBatch& runs,
+                    const HeadsView<T>& k, const HeadsView<T>& v, Slots& memory)
+      : cache_(cache), runs_(runs) {
+    cache.template check_append<T>(runs, k, v);
+    Index tiles = 0;
+    for (Index n = 0; n < runs_.size(); ++n) tiles += overwritten_tiles(n);
+    Carver measure(nullptr);
+    allocate(measure, tiles);
+    memory.reserve(1, measure.used());
+    Carver carver(memory.slot(0));
+    allocate(carver, tiles);
+    for (Index n = 0; n < runs_.size(); ++n) {
+      old_ranges_[n] = range(n);
+      overwritten_[n] = overwritten_tiles(n);
+    }
+    for_overwritten_tiles([&](Index sequence, Index tile, const TilePointers<S>& saved) {
+      cache_.storage_.save_tile(sequence, tile, saved);
+    });
+    cache.template append_checked<T>(device, runs, k, v);
+  }
+  AppendTransaction(const AppendTransaction&) = delete;
+  AppendTransaction& operator=(const AppendTransaction&) = delete;
+
+  ~AppendTransaction() {
+    if (is_committed_) return;
+    for_overwritten_tiles([&](Index sequence, Index tile, const TilePointers<S>& saved) {
+      cache_.storage_.restore_tile(sequence, tile, saved);
+    });
+    for (Index n = 0; n < runs_.size(); ++n) {
+      cache_.storage_.truncate_values(runs_.sequence(n), old_ranges_[n].end, range(n).end);
+      cache_.set_range(runs_.sequence(n), old_ranges_[n]);
+    }
+  }
+
+  /// Makes the append permanent.
+  void commit() noexcept { is_committed_ = true; }
+
+ private:
+  const KeyRange& range(Index n) const noexcept { return cache_.ranges_[runs_.sequence(n)]; }
+
+  /// Returns the number of tiles whose memory the new keys of run n overwrite.
+  Index overwritten_tiles(Index n) const {
+    const KeyRange after = cache_.ranges_.range_after_append(runs_.sequence(n), runs_.count(n));
+    return after.begin / tile_keys - range(n).begin / tile_keys;
+  }
+
+  void allocate(Carver& carver, Index tiles) noexcept {
+    old_ranges_ = carver.take<KeyRange>(runs_.size());
+    overwritten_ = carver.take<Index>(runs_.size());
+    tiles_.keys = carver.take<S>(tiles * cache_.storage_.key_elements_per_tile());
+    tiles_.values = carver.take<S>(tiles * cache_.storage_.value_elements_per_tile());
+    tiles_.has_nonfinite = carver.take<char>(tiles * cache_.kv_heads());
+  }
+
+  template <class Visit>
+  void for_overwritten_tiles(const Visit& visit) noexcept {
+    TilePointers<S> saved = tiles_;
+    for (Index n = 0; n < runs_.size(); ++n) {
+      for (Index i = 0; i < overwritten_[n]; ++i) {
+        visit(runs_.sequence(n), old_ranges_[n].begin / tile_keys + i, saved);
+        saved.keys += cache_.storage_.key_elements_per_tile();
+        saved.values += cache_.storage_.value_elements_per_tile();
+        saved.has_nonfinite += cache_.kv_heads();
+      }
+    }
+  }
+
+  KvCache<S>& cache_;
+  RaggedBatch runs_;
+  KeyRange* old_ranges_ = nullptr;
+  Index* overwritten_ = nullptr;  ///< overwritten tiles of each run
+  TilePointers<S> tiles_{};
+  bool is_committed_ = false;
+};
+
+}  // namespace detail
+POSENC_END
