@@ -73,10 +73,11 @@ struct Linear : LinearParameters<T> {
   void apply(EmbeddingsView<const T> x, EmbeddingsView<T> out,
              AttentionWorkspace* workspace_or_none = nullptr, const D& device = {}) const {
     detail::check_projection("Linear::apply", *this, x, out);
-    AttentionWorkspace own;
+    AttentionWorkspace local_workspace;
     detail::linear_forward<tier::Best, Order>(
-        device, detail::slots_of(workspace_or_none == nullptr ? own : *workspace_or_none), *this, x,
-        out);
+        device,
+        detail::slots_of(workspace_or_none == nullptr ? local_workspace : *workspace_or_none),
+        *this, x, out);
   }
 
   /// Backward pass of apply(): grad_x <- grad_out W, gradient.weight += grad_out^T x, and
@@ -95,10 +96,11 @@ struct Linear : LinearParameters<T> {
                 EmbeddingsView<T> grad_x, LinearParameters<T>& gradient,
                 AttentionWorkspace* workspace_or_none = nullptr, const D& device = {}) const {
     detail::check_linear_backward("Linear::backward", *this, x, grad_out, grad_x, gradient);
-    AttentionWorkspace own;
+    AttentionWorkspace local_workspace;
     detail::linear_backward<tier::Best>(
-        device, detail::slots_of(workspace_or_none == nullptr ? own : *workspace_or_none), *this, x,
-        grad_out, grad_x, gradient);
+        device,
+        detail::slots_of(workspace_or_none == nullptr ? local_workspace : *workspace_or_none),
+        *this, x, grad_out, grad_x, gradient);
   }
 };
 

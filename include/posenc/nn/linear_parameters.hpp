@@ -63,9 +63,9 @@ struct LinearParameters {
   }
 
   static void check_dims(Index in, Index out) {
-    constexpr Index most = (Index{1} << 56) / Index{sizeof(T)};
+    constexpr Index max_count = (Index{1} << 56) / Index{sizeof(T)};
     const auto count = detail::product_of({in, out});
-    if (!count || *count > most) {
+    if (!count || *count > max_count) {
       detail::fail<ConfigError>(
           "Linear", "a weight of ", out, " x ", in,
           " numbers cannot be: neither may be negative, and memory must hold ", "their product");

@@ -10,10 +10,10 @@
 #include <posenc/kv/cached_attention.hpp>
 #include <posenc/kv/detail/append_transaction.hpp>
 #include <posenc/kv/kv_cache.hpp>
+#include <posenc/nn/detail/module_diagnostics.hpp>
 #include <posenc/nn/detail/multi_head_backward.hpp>
 #include <posenc/nn/detail/multi_head_forward.hpp>
 #include <posenc/nn/detail/multi_head_parts.hpp>
-#include <posenc/nn/detail/refused_calls.hpp>
 #include <posenc/nn/linear.hpp>
 #include <posenc/nn/multi_head_config.hpp>
 #include <posenc/nn/multi_head_gradients.hpp>
@@ -65,7 +65,7 @@ POSENC_BEGIN
 ///   Source:     arXiv 1706.03762, section 3.2.2; weights have the layout of torch.nn.Linear
 /// Const calls may run on several threads concurrently, each with its own workspace.
 template <class T, class Rotary = NoRotation, class Bias = NoBias, class Projection = Linear<T>>
-class MultiHeadAttention : detail::RefusedForward<T> {
+class MultiHeadAttention : detail::ForwardDiagnostics<T> {
   static_assert(std::same_as<T, float> || std::same_as<T, double>,
                 "posenc::MultiHeadAttention: T must be float or double, as projections are");
   static_assert(
@@ -84,14 +84,14 @@ class MultiHeadAttention : detail::RefusedForward<T> {
  public:
   using Gradients = MultiHeadGradients<T, detail::GradientOf<Projection>, detail::GradientOf<Bias>>;
 
-  using detail::RefusedForward<T>::backward;
-  using detail::RefusedForward<T>::forward;
+  using detail::ForwardDiagnostics<T>::backward;
+  using detail::ForwardDiagnostics<T>::forward;
 
   /// Constructs a module with zero parameters; load them or call randomize().
   ///   Throws: ConfigError
   explicit MultiHeadAttention(const MultiHeadAttentionConfig& config, Rotary rotary = {},
                               Bias bias = {})
-      : config_(detail::completed<T>(config)),
+      : config_(detail::with_defaults<T>(config)),
         rotary_(std::move(rotary)),
         bias_(std::move(bias)),
         query_projection(config_.model_dim, config_.heads * config_.head_dim,
@@ -127,15 +127,16 @@ class MultiHeadAttention : detail::RefusedForward<T> {
                const D& device = {}) const {
     const Inputs inputs{x, keys_from, values_from};
     detail::check_forward(config_, inputs, query_positions, key_positions, out, options);
-    MultiHeadWorkspace own;
-    MultiHeadWorkspace& workspace = memory.workspace == nullptr ? own : *memory.workspace;
+    MultiHeadWorkspace local_workspace;
+    MultiHeadWorkspace& workspace =
+        memory.workspace == nullptr ? local_workspace : *memory.workspace;
     const Heads heads = lay_out(workspace, inputs);
     detail::project(device, workspace.attention_, *this, inputs, query_positions, key_positions,
                     heads);
     detail::attend_to_tensors<tier::Best, D, T>(
         device, heads.q, heads.k, heads.v, heads.mixed, options, bias_,
         attention_memory(memory, workspace),
-        beside("attention", options, &query_positions, &key_positions));
+        internal_options("attention", options, &query_positions, &key_positions));
     detail::apply_projection<D, Projection, T>(device, workspace.attention_, output_projection,
                                                detail::tokens(heads.mixed), out);
   }
@@ -181,7 +182,7 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   void backward(const MultiHeadTape<T>& tape, EmbeddingsView<const T> grad_out,
                 EmbeddingsView<T> grad_x, Gradients& gradients,
                 MultiHeadWorkspace* workspace = nullptr, const D& device = {}) const {
-    go_back(device, tape, grad_out, {.x = grad_x, .all_into_x = true}, gradients, workspace);
+    backpropagate(device, tape, grad_out, {.x = grad_x, .sums_into_x = true}, gradients, workspace);
   }
 
   /// Backward pass of cross attention. A gradient of an input without data is not computed.
@@ -193,9 +194,9 @@ class MultiHeadAttention : detail::RefusedForward<T> {
                 EmbeddingsView<T> grad_x, EmbeddingsView<T> grad_keys_from,
                 EmbeddingsView<T> grad_values_from, Gradients& gradients,
                 MultiHeadWorkspace* workspace = nullptr, const D& device = {}) const {
-    go_back(device, tape, grad_out,
-            {.x = grad_x, .keys_from = grad_keys_from, .values_from = grad_values_from}, gradients,
-            workspace);
+    backpropagate(device, tape, grad_out,
+                  {.x = grad_x, .keys_from = grad_keys_from, .values_from = grad_values_from},
+                  gradients, workspace);
   }
 
   /// Self attention of new tokens with their complete sequences: rotates their keys, appends keys
@@ -222,24 +223,26 @@ class MultiHeadAttention : detail::RefusedForward<T> {
                const MultiHeadMemory<T>& memory = {}, const D& device = {}) const {
     detail::check_forward<T>(config_, x, out, options);
     detail::check_positions_fit(forward_name, "positions", positions, x);
-    MultiHeadWorkspace own;
-    MultiHeadWorkspace& workspace = memory.workspace == nullptr ? own : *memory.workspace;
+    MultiHeadWorkspace local_workspace;
+    MultiHeadWorkspace& workspace =
+        memory.workspace == nullptr ? local_workspace : *memory.workspace;
     const Heads heads = lay_out(workspace, {x, x, x});
     detail::project(device, workspace.attention_, *this, Inputs{x, x, x}, positions, positions,
                     heads);
     (void)detail::check_cache<T>(forward_name, heads.q, cache, sequences, heads.mixed, options);
     const detail::RaggedBatch runs{sequences, options.cu_seqlens_q, x.seq};
-    if (positions_are_read(options, positions) && !options.key_positions) {
-      detail::check_places(positions, cache, runs);
+    if (reads_positions(options, positions) && !options.key_positions) {
+      detail::check_key_numbers(positions, cache, runs);
     }
     detail::check_projection<Projection, T>(forward_name, output_projection,
                                             detail::tokens(heads.mixed), out);
     // A failure from here on (a check of attention, lack of memory, a user's code) leaves the cache
     // unchanged.
     detail::AppendTransaction<S> append(device, cache, runs, heads.k, heads.v, workspace.rollback_);
-    detail::attend_to_cache<tier::Best, D, T>(device, heads.q, cache, sequences, heads.mixed,
-                                              options, bias_, attention_memory(memory, workspace),
-                                              beside(forward_name, options, &positions, nullptr));
+    detail::attend_to_cache<tier::Best, D, T>(
+        device, heads.q, cache, sequences, heads.mixed, options, bias_,
+        attention_memory(memory, workspace),
+        internal_options(forward_name, options, &positions, nullptr));
     detail::apply_projection<D, Projection, T>(device, workspace.attention_, output_projection,
                                                detail::tokens(heads.mixed), out);
     append.commit();
@@ -284,14 +287,14 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   using Inputs = detail::ModuleInputs<T>;
 
   Heads lay_out(MultiHeadWorkspace& workspace, const Inputs& inputs) const {
-    const auto take = [&](detail::Carver& carver) {
-      return detail::take_heads(forward_name, carver, config_, inputs);
+    const auto allocate = [&](detail::Carver& carver) {
+      return detail::allocate_heads(forward_name, carver, config_, inputs);
     };
     detail::Carver measure(nullptr);
-    (void)take(measure);
+    (void)allocate(measure);
     workspace.heads_.reserve(1, measure.used());
     detail::Carver carver(workspace.heads_.slot(0));
-    return take(carver);
+    return allocate(carver);
   }
 
   static AttentionMemory<T> attention_memory(const MultiHeadMemory<T>& memory,
@@ -307,8 +310,9 @@ class MultiHeadAttention : detail::RefusedForward<T> {
   void record(const D& device, const Inputs& inputs, const Positions& query_positions,
               const Positions* key_positions, EmbeddingsView<T> out, MultiHeadTape<T>& tape,
               const AttentionOptions<T>& options, const MultiHeadMemory<T>& memory) const {
-    MultiHeadWorkspace own;
-    MultiHeadWorkspace& workspace = memory.workspace == nullptr ? own : *memory.workspace;
+    MultiHeadWorkspace local_workspace;
+    MultiHeadWorkspace& workspace =
+        memory.workspace == nullptr ? local_workspace : *memory.workspace;
     detail::ForwardPass<T>& pass = detail::pass_to_write(tape);
     detail::check_forward(config_, inputs, query_positions,
                           key_positions == nullptr ? query_positions : *key_positions, out,
@@ -316,37 +320,39 @@ class MultiHeadAttention : detail::RefusedForward<T> {
     pass.begin(forward_name, config_, inputs, query_positions, key_positions, options);
     const Positions &at = *pass.query_positions, &keys_at = pass.positions_of_keys();
     const Heads& heads = pass.heads;
-    AttentionMemory<T> of_heads = attention_memory(memory, workspace);
-    if (of_heads.lse.data == nullptr) of_heads.lse = pass.lse;
+    AttentionMemory<T> returned = attention_memory(memory, workspace);
+    if (returned.lse.data == nullptr) returned.lse = pass.lse;
     detail::project(device, workspace.attention_, *this,
                     Inputs{pass.x, pass.keys_from, pass.values_from}, at, keys_at, heads);
-    detail::attend_to_tensors<tier::Best, D, T>(device, heads.q, heads.k, heads.v, heads.mixed,
-                                                pass.options, bias_, of_heads,
-                                                beside("attention", pass.options, &at, &keys_at));
+    detail::attend_to_tensors<tier::Best, D, T>(
+        device, heads.q, heads.k, heads.v, heads.mixed, pass.options, bias_, returned,
+        internal_options("attention", pass.options, &at, &keys_at));
     detail::apply_projection<D, Projection, T>(device, workspace.attention_, output_projection,
                                                detail::tokens(heads.mixed), out);
-    pass.end(of_heads.lse);
+    pass.end(returned.lse);
   }
 
   template <Device D>
-  void go_back(const D& device, const MultiHeadTape<T>& tape, EmbeddingsView<const T> grad_out,
-               const detail::InputGradients<T>& inputs, Gradients& gradients,
-               MultiHeadWorkspace* workspace_or_none) const {
-    MultiHeadWorkspace own;
-    MultiHeadWorkspace& workspace = workspace_or_none == nullptr ? own : *workspace_or_none;
+  void backpropagate(const D& device, const MultiHeadTape<T>& tape,
+                     EmbeddingsView<const T> grad_out, const detail::InputGradients<T>& inputs,
+                     Gradients& gradients, MultiHeadWorkspace* workspace_or_none) const {
+    MultiHeadWorkspace local_workspace;
+    MultiHeadWorkspace& workspace =
+        workspace_or_none == nullptr ? local_workspace : *workspace_or_none;
     detail::MultiHeadBackward<MultiHeadAttention, D, T, Gradients> run(device, *this, tape,
                                                                        grad_out, inputs, gradients);
     const detail::ForwardPass<T>& pass = run.pass();
     run.run(workspace.heads_, workspace.attention_,
-            beside(run.name, pass.options, &*pass.query_positions, &pass.positions_of_keys()));
+            internal_options(run.name, pass.options, &*pass.query_positions,
+                             &pass.positions_of_keys()));
   }
 
   /// Returns the module's additions to the user's options: positions, if anything reads them.
-  detail::BesideOptions beside(const char* function, const AttentionOptions<T>& options,
-                               const Positions* query_positions,
-                               const Positions* key_positions) const {
+  detail::BesideOptions internal_options(const char* function, const AttentionOptions<T>& options,
+                                         const Positions* query_positions,
+                                         const Positions* key_positions) const {
     const auto read = [&](const Positions* positions) {
-      return positions != nullptr && positions_are_read(options, *positions) ? positions : nullptr;
+      return positions != nullptr && reads_positions(options, *positions) ? positions : nullptr;
     };
     return {.function = function,
             .scale_multiplier = rotary_.softmax_scale_multiplier(),
@@ -355,7 +361,7 @@ class MultiHeadAttention : detail::RefusedForward<T> {
 
   /// True if attention reads the positions of this call. Positions on several axes are not passed
   /// for dropout and temperature, where attention counts tokens instead.
-  static bool positions_are_read(const AttentionOptions<T>& options, const Positions& positions) {
+  static bool reads_positions(const AttentionOptions<T>& options, const Positions& positions) {
     return !std::same_as<Bias, NoBias> || options.causal == Causal::ByPosition ||
            ((options.dropout.probability > 0 || options.temperature) &&
             positions.axis_count() == 1);

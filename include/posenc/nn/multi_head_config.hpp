@@ -32,7 +32,7 @@ namespace detail {
 /// Returns the settings with all defaults filled in, for a module of T.
 ///   Throws: ConfigError
 template <class T>
-MultiHeadAttentionConfig completed(MultiHeadAttentionConfig c) {
+MultiHeadAttentionConfig with_defaults(MultiHeadAttentionConfig c) {
   constexpr auto function = "MultiHeadAttention";
   if (c.model_dim <= 0) {
     fail<ConfigError>(function, "model_dim must be given and positive but is ", c.model_dim);
@@ -54,17 +54,17 @@ MultiHeadAttentionConfig completed(MultiHeadAttentionConfig c) {
   if (c.kv_heads < 0 || c.heads % c.kv_heads != 0) {
     fail<ConfigError>(function, "kv_heads (", c.kv_heads, ") must divide heads (", c.heads, ")");
   }
-  const auto refuse_negative = [](const char* name, Index value) {
+  const auto reject_negative = [](const char* name, Index value) {
     if (value < 0) fail<ConfigError>(function, name, " must be positive but is ", value);
   };
-  refuse_negative("head_dim", c.head_dim);
-  refuse_negative("value_dim", c.value_dim);
-  refuse_negative("key_input_dim", c.key_input_dim);
-  refuse_negative("value_input_dim", c.value_input_dim);
+  reject_negative("head_dim", c.head_dim);
+  reject_negative("value_dim", c.value_dim);
+  reject_negative("key_input_dim", c.key_input_dim);
+  reject_negative("value_input_dim", c.value_input_dim);
   const auto require_memory = [](const char* name, Index in, Index heads, Index dim) {
-    constexpr Index most = (Index{1} << 56) / Index{sizeof(T)};
+    constexpr Index max_count = (Index{1} << 56) / Index{sizeof(T)};
     const auto count = product_of({in, heads, dim});
-    if (!count || *count > most) {
+    if (!count || *count > max_count) {
       fail<ConfigError>(function, "no memory holds the ", name, " projection's ", in, " times ",
                         heads, " times ", dim, " numbers");
     }

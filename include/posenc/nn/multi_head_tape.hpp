@@ -27,8 +27,8 @@ namespace detail {
 template <class T>
 struct ForwardPass {
   Slots memory;
-  bool is_whole = false;  ///< forward() returned without an error
-  bool is_self = false;   ///< keys and values were projected from x
+  bool is_complete = false;  ///< forward() returned without an error
+  bool is_self = false;      ///< keys and values were projected from x
   EmbeddingsView<T> x, keys_from, values_from;
   ModuleHeads<T> heads;  ///< q and k are rotated
   LseView<T> lse;
@@ -40,17 +40,17 @@ struct ForwardPass {
   /// Allocates memory for a call and copies its arguments. Inputs that are one tensor are copied
   /// once.
   void begin(const char* function, const MultiHeadAttentionConfig& config,
-             const ModuleInputs<T>& inputs, const Positions& of_queries, const Positions* of_keys,
-             const AttentionOptions<T>& given) {
+             const ModuleInputs<T>& inputs, const Positions& new_query_positions,
+             const Positions* new_key_positions, const AttentionOptions<T>& new_options) {
     lay_out(function, config, inputs);
-    is_self = of_keys == nullptr;
-    query_positions.emplace(of_queries);
+    is_self = new_key_positions == nullptr;
+    query_positions.emplace(new_query_positions);
     if (is_self) {
       key_positions.reset();
     } else {
-      key_positions.emplace(*of_keys);
+      key_positions.emplace(*new_key_positions);
     }
-    options = given;
+    options = new_options;
   }
 
   /// Completes the record after attention has written log-sum-exps to `written`.
@@ -62,7 +62,7 @@ struct ForwardPass {
         }
       }
     }
-    is_whole = true;
+    is_complete = true;
   }
 
  private:
@@ -70,12 +70,12 @@ struct ForwardPass {
                const ModuleInputs<T>& in) {
     const bool keys_are_x = same(in.keys_from, in.x), values_are_x = same(in.values_from, in.x);
     const bool values_are_keys = same(in.values_from, in.keys_from);
-    const auto carve = [&](Carver carver) {
+    const auto allocate = [&](Carver carver) {
       const auto copy_of = [&](const EmbeddingsView<const T>& view) {
         const Index count = product_or(0, {view.batch, view.seq, view.dim});
         return EmbeddingsView<T>{carver.template take<T>(count), view.batch, view.seq, view.dim};
       };
-      heads = take_heads(function, carver, config, in);
+      heads = allocate_heads(function, carver, config, in);
       x = copy_of(in.x);
       keys_from = keys_are_x ? x : copy_of(in.keys_from);
       values_from = values_are_x ? x : values_are_keys ? keys_from : copy_of(in.values_from);
@@ -83,8 +83,8 @@ struct ForwardPass {
       lse = {carver.template take<T>(rows), in.x.batch, config.heads, in.x.seq};
       return carver.used();
     };
-    memory.reserve(1, carve(Carver(nullptr)));
-    carve(Carver(memory.slot(0)));
+    memory.reserve(1, allocate(Carver(nullptr)));
+    allocate(Carver(memory.slot(0)));
     copy(in.x, x);
     if (!keys_are_x) copy(in.keys_from, keys_from);
     if (!values_are_x && !values_are_keys) copy(in.values_from, values_from);
@@ -126,7 +126,7 @@ class MultiHeadTape {
   /// Returns the bytes allocated for tensors.
   std::size_t bytes() const noexcept { return pass_.empty() ? 0 : pass_[0].memory.bytes(); }
   /// True if there is a pass for backward(). A forward() that throws leaves none.
-  bool holds_pass() const noexcept { return !pass_.empty() && pass_[0].is_whole; }
+  bool holds_pass() const noexcept { return !pass_.empty() && pass_[0].is_complete; }
 
  private:
   friend detail::ForwardPass<T>& detail::pass_to_write<T>(MultiHeadTape& tape);
@@ -143,7 +143,7 @@ namespace detail {
 template <class T>
 ForwardPass<T>& pass_to_write(MultiHeadTape<T>& tape) {
   if (tape.pass_.empty()) tape.pass_.emplace_back();
-  tape.pass_[0].is_whole = false;
+  tape.pass_[0].is_complete = false;
   return tape.pass_[0];
 }
 /// Returns nullptr if there is no pass.

@@ -112,9 +112,9 @@ void linear_forward(const D& device, Slots& workspace, const LinearParameters<T>
   } else if constexpr (Order == SumOrder::Any) {
     // A pass takes max_rows tokens at most, from several batch rows. Their number changes no
     // token's bits.
-    const Index together = Few::max_rows / x.seq;
-    for (Index b = 0; b < x.batch; b += together) {
-      const Index n = (std::min)(together, x.batch - b);
+    const Index batch_rows = Few::max_rows / x.seq;
+    for (Index b = 0; b < x.batch; b += batch_rows) {
+      const Index n = (std::min)(batch_rows, x.batch - b);
       Few(weight, {x.row(b, 0), n, x.seq, x.dim, x.batch_stride, x.seq_stride},
           {out.row(b, 0), n, out.seq, out.dim, out.batch_stride, out.seq_stride})
           .run(device, workspace);
@@ -243,14 +243,14 @@ void linear_backward(const D& device, Slots& workspace, const LinearParameters<T
     using Gemm = PackedGemm<Tier, T>;
     // Columns of grad_out become rows of the GEMM. Several strips of them are loaded per call, so
     // that full cache lines of grad_out are read.
-    const Gemm of_weight(out, in, x.seq, Gemm::cached_depth, 8 * Gemm::strip_rows);
-    const Gemm of_x(tokens, in, out);
+    const Gemm weight_gemm(out, in, x.seq, Gemm::cached_depth, 8 * Gemm::strip_rows);
+    const Gemm input_gemm(tokens, in, out);
     // All memory is allocated before anything is written.
-    if (has_gradient) of_weight.reserve(device, workspace);
-    if (has_grad_x) of_x.reserve(device, workspace);
+    if (has_gradient) weight_gemm.reserve(device, workspace);
+    if (has_grad_x) input_gemm.reserve(device, workspace);
     // The gradient of the parameters reads x, which grad_x may overwrite, so it comes first.
     for (Index b = 0; has_gradient && b < x.batch; ++b) {
-      of_weight.run(
+      weight_gemm.run(
           device, workspace, true,
           [&](Index from, Index depth, Index first, Index count, T* panel) {
             pack_columns<Tier>(x.row(b, from) + first, x.seq_stride, count, depth, panel);
@@ -262,7 +262,7 @@ void linear_backward(const D& device, Slots& workspace, const LinearParameters<T
           [&](Index row) { return weight_gradient + row * in; });
     }
     if (has_grad_x) {
-      of_x.run(
+      input_gemm.run(
           device, workspace, false,
           [&](Index from, Index depth, Index first, Index count, T* panel) {
             pack_columns<Tier>(weight + from * in + first, in, count, depth, panel);

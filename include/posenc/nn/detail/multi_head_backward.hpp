@@ -30,7 +30,7 @@ namespace detail {
 template <class T>
 struct InputGradients {
   EmbeddingsView<T> x, keys_from = {}, values_from = {};
-  bool all_into_x = false;  ///< self attention: x gets the sum of all three
+  bool sums_into_x = false;  ///< self attention: x gets the sum of all three
 };
 
 /// Backward pass of MultiHeadAttention: the steps of the forward pass in reverse order.
@@ -77,31 +77,32 @@ class MultiHeadBackward {
   const ForwardPass<T>& pass() const noexcept { return pass_; }
 
   /// Runs the backward pass. No output of the caller is written before attention's backward pass.
-  ///   beside: internal options of the forward pass
-  void run(Slots& memory, AttentionWorkspace& workspace, const BesideOptions& beside) {
+  ///   internal: internal options of the forward pass
+  void run(Slots& memory, AttentionWorkspace& workspace, const BesideOptions& internal) {
     lay_out(memory);
     workspace_ = &workspace;
     const ModuleHeads<T>& heads = pass_.heads;
     decltype(gradients_.output_projection) nothing{};
-    go_back(module_.output_projection, tokens(heads.mixed), grad_out_, tokens(grad_.mixed),
-            nothing);
-    const AttentionGradients<T> of_attention{.q = grad_.q,
-                                             .k = grad_.k,
-                                             .v = grad_.v,
-                                             .additive = gradients_.additive,
-                                             .sinks = gradients_.sinks};
+    backpropagate(module_.output_projection, tokens(heads.mixed), grad_out_, tokens(grad_.mixed),
+                  nothing);
+    const AttentionGradients<T> attention_gradients{.q = grad_.q,
+                                                    .k = grad_.k,
+                                                    .v = grad_.v,
+                                                    .additive = gradients_.additive,
+                                                    .sinks = gradients_.sinks};
     attend_backward_to_tensors<tier::Best, D, T>(
-        device_, {heads.q, heads.k, heads.v, heads.mixed, pass_.lse, grad_.mixed, of_attention},
-        pass_.options, module_.bias(), gradients_.bias, workspace_, beside);
-    rotate_back();
-    go_back(module_.output_projection, tokens(heads.mixed), grad_out_, {},
-            gradients_.output_projection);
-    go_back(module_.query_projection, pass_.x, tokens(grad_.q), inputs_.x,
-            gradients_.query_projection);
-    project_back(module_.key_projection, pass_.keys_from, grad_.k, inputs_.keys_from,
-                 gradients_.key_projection);
-    project_back(module_.value_projection, pass_.values_from, grad_.v, inputs_.values_from,
-                 gradients_.value_projection);
+        device_,
+        {heads.q, heads.k, heads.v, heads.mixed, pass_.lse, grad_.mixed, attention_gradients},
+        pass_.options, module_.bias(), gradients_.bias, workspace_, internal);
+    backprop_rotation();
+    backpropagate(module_.output_projection, tokens(heads.mixed), grad_out_, {},
+                  gradients_.output_projection);
+    backpropagate(module_.query_projection, pass_.x, tokens(grad_.q), inputs_.x,
+                  gradients_.query_projection);
+    backprop_projection(module_.key_projection, pass_.keys_from, grad_.k, inputs_.keys_from,
+                        gradients_.key_projection);
+    backprop_projection(module_.value_projection, pass_.values_from, grad_.v, inputs_.values_from,
+                        gradients_.value_projection);
   }
 
  private:
@@ -110,7 +111,7 @@ class MultiHeadBackward {
     if (pass == nullptr) {
       fail<ConfigError>(name, "the tape must hold a forward pass: forward(..., tape) leaves one");
     }
-    if (inputs.all_into_x && !pass->is_self) {
+    if (inputs.sums_into_x && !pass->is_self) {
       fail<ConfigError>(name,
                         "the tape holds a pass of cross attention, so backward takes "
                         "grad_keys_from and grad_values_from besides grad_x");
@@ -121,32 +122,33 @@ class MultiHeadBackward {
       return std::array{x, keys, values, heads, kv_heads, head_dim, value_dim};
     };
     const auto& heads = pass->heads;
-    const auto of_pass = widths(pass->x.dim, pass->keys_from.dim, pass->values_from.dim,
-                                heads.q.heads, heads.k.heads, heads.q.dim, heads.v.dim);
-    const auto of_module = widths(config.model_dim, config.key_input_dim, config.value_input_dim,
-                                  config.heads, config.kv_heads, config.head_dim, config.value_dim);
-    if (of_pass != of_module) {
+    const auto pass_widths = widths(pass->x.dim, pass->keys_from.dim, pass->values_from.dim,
+                                    heads.q.heads, heads.k.heads, heads.q.dim, heads.v.dim);
+    const auto module_widths =
+        widths(config.model_dim, config.key_input_dim, config.value_input_dim, config.heads,
+               config.kv_heads, config.head_dim, config.value_dim);
+    if (pass_widths != module_widths) {
       fail<ShapeError>(name,
                        "the tape holds a pass of another module: model_dim, key_input_dim, "
                        "value_input_dim, heads, kv_heads, head_dim and value_dim are ",
-                       of_pass, ", of this one ", of_module);
+                       pass_widths, ", of this one ", module_widths);
     }
     return *pass;
   }
 
-  static void check_input(const char* of, const EmbeddingsView<T>& gradient,
+  static void check_input(const char* argument, const EmbeddingsView<T>& gradient,
                           const EmbeddingsView<T>& input) {
-    if (gradient.data == nullptr) return check_extents(name, of, gradient);
-    check_shape(name, of, gradient, input.extents());
-    check_output(name, of, gradient);
+    if (gradient.data == nullptr) return check_extents(name, argument, gradient);
+    check_shape(name, argument, gradient, input.extents());
+    check_output(name, argument, gradient);
   }
   /// Checks the gradient of a linear layer. A user's projection checks its own gradient.
   template <class Gradient>
-  static void check_gradient(const char* of, const Projection& projection,
+  static void check_gradient(const char* argument, const Projection& projection,
                              const Gradient& gradient) {
     if constexpr (std::is_base_of_v<LinearParameters<T>, Projection> &&
                   std::is_same_v<Gradient, LinearParameters<T>>) {
-      check_linear_gradient<T>(name, of, projection, gradient);
+      check_linear_gradient<T>(name, argument, projection, gradient);
     }
   }
   void check_rotary() const {
@@ -165,10 +167,10 @@ class MultiHeadBackward {
   }
 
   void lay_out(Slots& memory) {
-    const bool sums = inputs_.all_into_x && inputs_.x.data != nullptr;
-    const auto carve = [&](Carver carver) {
-      grad_ = take_heads<T>(name, carver, module_.config(),
-                            {pass_.x, pass_.keys_from, pass_.values_from});
+    const bool sums = inputs_.sums_into_x && inputs_.x.data != nullptr;
+    const auto allocate = [&](Carver carver) {
+      grad_ = allocate_heads<T>(name, carver, module_.config(),
+                                {pass_.x, pass_.keys_from, pass_.values_from});
       if (sums) {
         const auto& x = pass_.x;
         const Index count = product_or(0, {x.batch, x.seq, x.dim});
@@ -176,12 +178,12 @@ class MultiHeadBackward {
       }
       return carver.used();
     };
-    memory.reserve(1, carve(Carver(nullptr)));
-    carve(Carver(memory.slot(0)));
+    memory.reserve(1, allocate(Carver(nullptr)));
+    allocate(Carver(memory.slot(0)));
   }
 
   /// Turns the gradients of rotated queries and keys into those of queries and keys.
-  void rotate_back() {
+  void backprop_rotation() {
     const Rotary& rotary = module_.rotary();
     const ModuleHeads<T>& heads = pass_.heads;
     const Positions &at = *pass_.query_positions, &keys_at = pass_.positions_of_keys();
@@ -202,9 +204,9 @@ class MultiHeadBackward {
   }
 
   template <class Gradient>
-  void go_back(const Projection& projection, const EmbeddingsView<const T>& from,
-               const EmbeddingsView<const T>& grad, const EmbeddingsView<T>& into,
-               Gradient& gradient) const {
+  void backpropagate(const Projection& projection, const EmbeddingsView<const T>& from,
+                     const EmbeddingsView<const T>& grad, const EmbeddingsView<T>& into,
+                     Gradient& gradient) const {
     if constexpr (requires {
                     projection.backward(from, grad, into, gradient, workspace_, device_);
                   }) {
@@ -215,13 +217,14 @@ class MultiHeadBackward {
   }
 
   template <class Gradient>
-  void project_back(const Projection& projection, const EmbeddingsView<T>& from,
-                    const HeadsView<T>& grad, const EmbeddingsView<T>& into, Gradient& gradient) {
-    if (!inputs_.all_into_x) {
-      go_back(projection, from, tokens(grad), into, gradient);
+  void backprop_projection(const Projection& projection, const EmbeddingsView<T>& from,
+                           const HeadsView<T>& grad, const EmbeddingsView<T>& into,
+                           Gradient& gradient) {
+    if (!inputs_.sums_into_x) {
+      backpropagate(projection, from, tokens(grad), into, gradient);
       return;
     }
-    go_back(projection, from, tokens(grad), summand_, gradient);
+    backpropagate(projection, from, tokens(grad), summand_, gradient);
     if (summand_.empty()) return;
     for (Index b = 0; b < summand_.batch; ++b) {
       for (Index s = 0; s < summand_.seq; ++s) {

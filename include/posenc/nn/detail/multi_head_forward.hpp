@@ -51,7 +51,8 @@ void check_forward(const MultiHeadAttentionConfig& config, const ModuleInputs<T>
 
 /// Throws ConfigError unless the positions of tokens are their key numbers in the cache.
 template <class S>
-void check_places(const Positions& positions, const KvCache<S>& cache, const RaggedBatch& runs) {
+void check_key_numbers(const Positions& positions, const KvCache<S>& cache,
+                       const RaggedBatch& runs) {
   for (Index n = 0; n < runs.size(); ++n) {
     const Index length = cache.length(runs.sequence(n)), b = runs.row(n), first = runs.first(n);
     for (Index s = 0; s < runs.count(n); ++s) {

@@ -34,9 +34,10 @@ EmbeddingsView<T> tokens(const HeadsView<T>& x) noexcept {
 /// Allocates the heads of a call with these inputs.
 ///   Throws: ShapeError, in the name of `function`
 template <class T>
-ModuleHeads<T> take_heads(const char* function, Carver& carver,
-                          const MultiHeadAttentionConfig& config, const ModuleInputs<T>& inputs) {
-  const auto take = [&](const EmbeddingsView<const T>& from, Index heads, Index dim) {
+ModuleHeads<T> allocate_heads(const char* function, Carver& carver,
+                              const MultiHeadAttentionConfig& config,
+                              const ModuleInputs<T>& inputs) {
+  const auto allocate = [&](const EmbeddingsView<const T>& from, Index heads, Index dim) {
     const auto count = product_of({from.batch, from.seq, heads * dim});
     if (!count) {
       fail<ShapeError>(function, heads * dim, " numbers for each token of [", from.batch, ", ",
@@ -45,10 +46,10 @@ ModuleHeads<T> take_heads(const char* function, Carver& carver,
     return HeadsView<T>{carver.template take<T>(*count), from.batch, from.seq, heads, dim};
   };
   // Braces evaluate in this order, the order of the fields.
-  return {take(inputs.x, config.heads, config.head_dim),
-          take(inputs.keys_from, config.kv_heads, config.head_dim),
-          take(inputs.values_from, config.kv_heads, config.value_dim),
-          take(inputs.x, config.heads, config.value_dim)};
+  return {allocate(inputs.x, config.heads, config.head_dim),
+          allocate(inputs.keys_from, config.kv_heads, config.head_dim),
+          allocate(inputs.values_from, config.kv_heads, config.value_dim),
+          allocate(inputs.x, config.heads, config.value_dim)};
 }
 
 /// Throws ShapeError unless a tensor of a call has the given extents.

@@ -99,8 +99,9 @@ class SkinnyGemm {
   void run_groups(const D& device) const {
     const double weights = static_cast<double>(Outputs) * static_cast<double>(in_);
     const double products = weights * static_cast<double>(rows_);
-    const Index together = (std::min)(max_sums / rows_, l2_block / (std::max)(in_, Index{1}));
-    const Index group = in_ <= block_ ? Outputs : (std::max)(together / Outputs * Outputs, Outputs);
+    const Index max_outputs = (std::min)(max_sums / rows_, l2_block / (std::max)(in_, Index{1}));
+    const Index group =
+        in_ <= block_ ? Outputs : (std::max)(max_outputs / Outputs * Outputs, Outputs);
     if (Outputs > out_) return run_groups<1>(device);
     parallel_for(device, (out_ + Outputs - 1) / Outputs, weights * double{sizeof(T)}, products / 16,
                  [this, group](Index first, Index last) {
@@ -150,14 +151,14 @@ class SkinnyGemm {
         const T* const next = o + Outputs < count  ? w + Outputs * in_
                               : d + channels < in_ ? weight_ + first * in_ + d + channels
                                                    : weight_ + (first + count) * in_;
-        const T* of_pass = x;
+        const T* pass_x = x;
         for (Index pass = 0; pass < passes_; ++pass) {
           const Index rows = first_of_pass(pass + 1) - first_of_pass(pass);
           // Later passes prefetch other rows of the weight. The last of them prefetch some rows
           // past the next ones, because a loop over a variable number of rows costs more.
           const Index from = prefetches_ ? Outputs * pass / passes_ : 0;
-          add_pass<Outputs>(rows, of_pass, w, channels, to, next + from * in_);
-          of_pass += rows * round_up(channels);
+          add_pass<Outputs>(rows, pass_x, w, channels, to, next + from * in_);
+          pass_x += rows * round_up(channels);
           to += rows * Outputs * P::width;
         }
       }
@@ -257,13 +258,13 @@ struct InPlaceGemm {
 
   void add() const noexcept {
     // Rows of b that are read interleaved, so that each is read from memory in address order.
-    constexpr Index together = 32;
+    constexpr Index depth_block = 32;
     InPlaceGemm part = *this;
-    for (Index k = 0; k < depth; k += together) {
-      part.depth = (std::min)(together, depth - k);
+    for (Index k = 0; k < depth; k += depth_block) {
+      part.depth = (std::min)(depth_block, depth - k);
       for_bundles<Tier>(rows, part);
-      part.a += together * a_depth_stride;
-      part.b += together * b_stride;
+      part.a += depth_block * a_depth_stride;
+      part.b += depth_block * b_stride;
     }
   }
 
@@ -302,9 +303,9 @@ struct InPlaceGemm {
       unrolled<Vectors>([&](Index v)
                             POSENC_INLINE_LAMBDA { values[v] = load(from + v * P::width); });
       unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
-        const P of_row = P::broadcast(factor[r * a_row_stride]);
+        const P row_factor = P::broadcast(factor[r * a_row_stride]);
         unrolled<Vectors>([&](Index v) POSENC_INLINE_LAMBDA {
-          sums[r][v] = mul_add(of_row, values[v], sums[r][v]);
+          sums[r][v] = mul_add(row_factor, values[v], sums[r][v]);
         });
       });
     }

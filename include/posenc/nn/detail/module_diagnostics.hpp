@@ -24,45 +24,49 @@ POSENC_BEGIN
 namespace detail {
 
 template <class T>
-using SomeModuleMemory = MultiHeadMemory<SomeElement<T>>;
+using DiagnosticModuleMemory = MultiHeadMemory<SomeElement<T>>;
 
 /// Diagnostic overloads for calls of MultiHeadAttention::forward() and backward() that match no
 /// function. They take Anything, so overload resolution prefers every function that matches. Their
 /// static_assert states the rule.
 template <class T>
-struct RefusedForward {
+struct ForwardDiagnostics {
   template <class X = void>
   void forward(Anything, Anything, Anything, const SomeOptions<T>& = {},
-               const SomeModuleMemory<T>& = {}, Anything = 0) const {
+               const DiagnosticModuleMemory<T>& = {}, Anything = 0) const {
     static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
   }
   template <class X = void>
   void forward(Anything, Anything, Anything, Anything, const SomeOptions<T>& = {},
-               const SomeModuleMemory<T>& = {}, Anything = 0) const {
+               const DiagnosticModuleMemory<T>& = {}, Anything = 0) const {
     static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
   }
   template <class X = void>
   void forward(Anything, Anything, Anything, Anything, Anything, const SomeOptions<T>& = {},
-               const SomeModuleMemory<T>& = {}, Anything = 0) const {
+               const DiagnosticModuleMemory<T>& = {}, Anything = 0) const {
     static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
   }
   template <class X = void>
   void forward(Anything, Anything, Anything, Anything, Anything, Anything,
-               const SomeOptions<T>& = {}, const SomeModuleMemory<T>& = {}, Anything = 0) const {
+               const SomeOptions<T>& = {}, const DiagnosticModuleMemory<T>& = {},
+               Anything = 0) const {
     static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
   }
   template <class X = void>
   void forward(Anything, Anything, Anything, Anything, Anything, Anything, Anything,
-               const SomeOptions<T>& = {}, const SomeModuleMemory<T>& = {}, Anything = 0) const {
+               const SomeOptions<T>& = {}, const DiagnosticModuleMemory<T>& = {},
+               Anything = 0) const {
     static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
   }
   template <class X = void>
   void forward(Anything, Anything, Anything, Anything, Anything, Anything, Anything, Anything,
-               const SomeOptions<T>& = {}, const SomeModuleMemory<T>& = {}, Anything = 0) const {
+               const SomeOptions<T>& = {}, const DiagnosticModuleMemory<T>& = {},
+               Anything = 0) const {
     static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
   }
 
-  // Overloads for a call with any other argument in the place of memory.
+  // Overloads for a call with any other argument in the place of memory. They cannot be merged with
+  // those above: memory in braces needs an aggregate, which no other argument converts to.
   template <class X = void>
   void forward(Anything, Anything, Anything, const SomeOptions<T>&, Anything, Anything = 0) const {
     static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
