@@ -155,7 +155,7 @@ set ytics 100
 set grid lc '#dddddd'
 unset key
 set label 'bfloat16 angles' at 3e3,0.25 left
-set label 'float32 angles, as others' at 3e3,8e-6 left
+set label 'float32 angles (other libraries)' at 3e3,8e-6 left
 set label 'posenc, float results' at 3e3,4e-9 left
 set label 'posenc, double results' at 3e3,3e-15 left
 plot data index 'errors' using 1:2 with lines lt 2, '' index 'errors' using 1:3 with lines lt 5, \
@@ -169,7 +169,7 @@ plot data index 'errors' using 1:2 with lines lt 2, '' index 'errors' using 1:3 
 void show(Tour& tour) {
   const Eigen::MatrixXd errors = Survey().table();
   Table table{"Worst error of cos and sin, all pairs, up to a position",
-              {"position", "bfloat16 angles", "float32 angles, as others", "posenc, float",
+              {"position", "bfloat16 angles", "float32 angles (other libraries)", "posenc, float",
                "posenc, double"},
               {}};
   for (const Index position :
@@ -181,19 +181,22 @@ void show(Tour& tour) {
   const Eigen::RowVectorXd end = errors.row(errors.rows() - 1);
   Report& report = tour.report;
   report.paragraph(
-      "Others multiply position and frequency in float32, or keep positions in bfloat16: the angle "
-      "is rounded, and no sine can repair that. posenc keeps frequencies in quarter turns with "
-      "twice the digits of a double, and takes whole turns off exactly before it rounds anything. "
-      "The truth is computed here with long double from an exact product. At far positions samples "
-      "are taken: the 64 positions before each of 40 points a decade.");
+      "Other libraries multiply position and frequency in float32, or keep positions in bfloat16. "
+      "That "
+      "rounds the angle, which no sine function can undo. posenc stores frequencies in quarter "
+      "turns "
+      "with twice the digits of a double, and subtracts full rotations exactly before it rounds. "
+      "The exact values are computed here with long double from an exact product. At far positions "
+      "they are sampled: the 64 positions before each of 40 points per decade.");
   report.table(table);
   report.picture(
       picture(errors),
-      cat("The two upper lines climb with the position. With bfloat16 angles the error passes "
+      cat("The two upper lines grow with the position. With bfloat16 angles the error passes "
           "1 by position ",
           grouped(beyond_one(errors)), " and ends at ", fixed(end(1), 2),
-          ", as far as two cosines can be apart; with float32 angles it is ", fixed(end(2), 2),
-          " at ", grouped(furthest), ". Ours stay flat: ", scientific(end(3)),
+          ", near the largest possible difference of 2; with float32 angles it is ",
+          fixed(end(2), 2), " at ", grouped(furthest),
+          ". Those of posenc stay constant: ", scientific(end(3)),
           " in float, which is its rounding, and ", scientific(end(4)), " in double."));
 }
 

@@ -69,12 +69,13 @@ unset multiplot
   const auto& slopes = alibi.slopes();
   const auto reach = [&](std::size_t h) { return fixed(1 / slopes[h], 0); };
   tour.report.paragraph(
-      "ALiBi changes neither embeddings nor queries and keys. It takes slope * distance off each "
+      "ALiBi changes neither embeddings nor queries and keys. It subtracts slope * distance from "
+      "each "
       "score before the softmax, so that a weight is multiplied by e^(-slope * distance). Nothing "
-      "of size S x S is stored: `alibi.add` works on the tile at hand.");
+      "of size S x S is stored: `alibi.add` works on one tile of scores at a time.");
   tour.report.picture(
       figure,
-      cat("Yellow: the key counts as without a bias; dark: it does not count. Each head has its "
+      cat("Yellow: the key has its weight without a bias; dark: it has none. Each head has its "
           "own window: a weight falls to 1/e = 0.37 within ",
           reach(0), " positions in head 0, the steepest, and within ", reach(7),
           " in head 7. At distance 63 the bias is ", fixed(-slopes[0] * 63, 1), " in head 0 and ",

@@ -215,21 +215,23 @@ void show(Tour& tour) {
 
   Report& report = tour.report;
   report.paragraph(cat(
-      "A model that writes reads its prompt at once and then makes one token after the other. A "
-      "`posenc::KvCache` keeps the keys and values, so that each token's own are computed once. "
+      "A language model reads its prompt in one pass and then generates one token after the other. "
+      "A "
+      "`posenc::KvCache` stores the keys and values, so that those of each token are computed "
+      "once. "
       "Here are ",
       grouped(length), " random tokens, ", query_heads, " query heads, ", kv_heads,
       " heads of keys and values, ", dim, " channels each, rotated by RoPE: a prompt of ", prompt,
       " and then ", length - prompt, " tokens one at a time. A model with a window of ", window,
       " tokens needs no more than a ring, in which new keys overwrite keys that no later window "
-      "reaches. It takes the prompt ",
+      "reaches. The ring gets the prompt ",
       chunk,
-      " tokens at a time. A ring overwrites whole tiles of 128 keys, so that at the end it still "
-      "has "
-      "more keys than the window; the second column lists them."));
+      " tokens at a time. It overwrites complete tiles of 128 keys, so at the end it still has "
+      "more "
+      "keys than the window; the second column lists them."));
   report.table(
-      {"From a cache, and in one pass over tensors that hold every key and value, rounded as "
-       "the cache rounds them. Errors are shares of the output, against unrounded keys and "
+      {"From a cache, and in one pass over tensors with all keys and values, rounded as "
+       "in the cache. Errors are shares of the output, against unrounded keys and "
        "values in double",
        {"cache", "keys at the end", "memory", "numbers that differ from one pass", "mean error",
         "largest error"},
@@ -238,12 +240,13 @@ void show(Tour& tour) {
   const double early = in_bfloat16.error.head(prompt).mean(),
                late = in_bfloat16.error.tail(prompt).mean();
   report.paragraph(
-      cat("What is stored decides the error: half keeps 11 bits and bfloat16 8, so bfloat16's is ",
+      cat("The stored format determines the error: half keeps 11 bits and bfloat16 8, so "
+          "bfloat16's is ",
           fixed(in_bfloat16.error.mean() / in_half.error.mean(), 1),
-          " times that of half in the mean; sums are in float all the same. The error does not "
+          " times that of half in the mean; sums are in float in both cases. The error does not "
           "grow with the text: bfloat16 has ",
-          scientific(early), " in the mean of the first ", prompt, " positions and ",
-          scientific(late), " in that of the last."));
+          scientific(early), " on average over the first ", prompt, " positions and ",
+          scientific(late), " over the last."));
 
   Tokens timed = tokens;
   Eigen::MatrixXd times(5, 3), memory(8, 4);
@@ -262,12 +265,11 @@ void show(Tour& tour) {
       picture(times, memory),
       cat("Left, both axes logarithmic: after 256 tokens one more takes ",
           grouped(std::llround(times(4, 1))), " microseconds from the cache, and ",
-          grouped(std::llround(times(4, 2))),
-          " if the attention of all of them is computed again, ",
-          fixed(times(4, 2) / times(4, 1), 0), " times as long. Right: the price is memory, ",
+          grouped(std::llround(times(4, 2))), " if attention is computed again for all tokens, ",
+          fixed(times(4, 2) / times(4, 1), 0), " times as long. Right: the cost is memory, ",
           grouped(std::llround(memory(7, 1))), " KiB for ", grouped(length), " tokens in float, ",
           fixed(memory(7, 2), 0), " in 16 bits. A ring keeps its ", fixed(memory(7, 3), 0),
-          " KiB however long the text becomes. ", kernels_that_run()));
+          " KiB for any length of the text. ", kernels_that_run()));
 }
 
 }  // namespace tour::cached_decoding

@@ -28,7 +28,7 @@ std::string verdict(const Call& call, const std::string& remark) {
     call();
     return "runs" + remark;
   } catch (const posenc::PositionError&) {
-    return "refuses: PositionError";
+    return "throws PositionError";
   }
 }
 
@@ -56,7 +56,7 @@ Row sinusoidal() {
   return {"sinusoidal",
           "X += P",
           "0",
-          verdict([&] { run(untrained()); }, ", slow channels take new values"),
+          verdict([&] { run(untrained()); }, ", slow channels have new values"),
           fixed(similarity_around_64(increments(encoding, trained(), width)), 2),
           cost([&] { run(trained()); })};
 }
@@ -119,17 +119,18 @@ Row alibi() {
 
 void show(Tour& tour) {
   tour.report.paragraph(cat(
-      "Similarity says how alike two positions 64 apart look to attention; it is 1 for a position "
-      "and itself. The number is the mean over distances 48 to 80: of the codes' products, for "
-      "RoPE of the score of a query and a key of ones; for ALiBi it is the factor on a weight at "
-      "distance 64. The cost is measured during this run: one thread, float32, ",
+      "Similarity measures how similar two positions at distance 64 are to attention. It is 1 for "
+      "equal positions. The number is the mean over distances 48 to 80: for codes of their "
+      "product, "
+      "for RoPE of the score of a query and a key of ones. For ALiBi it is the factor of a weight "
+      "at distance 64. The cost is measured during this run: one thread, float32, ",
       seq, " tokens, model width ", width, ", ", layer_heads, " heads of ", dim,
       ", in nanoseconds a token, the fastest of 15 runs. RoPE's time includes cos and sin, queries "
       "and keys; ALiBi's grows with the number of keys, here ",
-      seq, " a head. ", kernels_that_run()));
-  tour.report.table({"Price and similarity",
-                     {"encoding", "where it enters", "trained parameters",
-                      "past the trained length", "similarity at distance 64", "ns a token"},
+      seq, " per head. ", kernels_that_run()));
+  tour.report.table({"Cost and similarity",
+                     {"encoding", "acts on", "trained parameters", "beyond the trained length",
+                      "similarity at distance 64", "ns per token"},
                      {none(), sinusoidal(), learned(), rope(), alibi()}});
 }
 

@@ -54,7 +54,7 @@ Outcome run_on_all(const Scheme& scheme, const Sample& sample) {
         mean_weights(attended).row(sample_length - 1).head(sample_length - trained_length).sum();
     return {"runs", percent(weight, 1)};
   } catch (const posenc::PositionError&) {
-    return {"refuses: PositionError", "-"};
+    return {"throws PositionError", "-"};
   }
 }
 
@@ -91,8 +91,8 @@ Scheme resized_scheme() {
 
 void show(Tour& tour) {
   const auto positions = posenc::Positions::range(0, sample_length);
-  Table table{"Run on 128 tokens of the text, twice the length that the layers are made for",
-              {"encoding", "on 128 tokens", "what stays in the range of the first 64",
+  Table table{"Run on 128 tokens of the text, twice the length that the layers are built for",
+              {"encoding", "on 128 tokens", "share within the range of the first 64",
                "last query's weight on keys 64 or more back"},
               {}};
   const auto add = [&](const Scheme& scheme, const std::string& range) {
@@ -102,24 +102,27 @@ void show(Tour& tour) {
   add(no_scheme(), "-");
   add(sinusoidal_scheme(), sinusoidal_range(positions));
   add(learned_scheme(trained_length), "-");
-  add(resized_scheme(), "rows in between");
+  add(resized_scheme(), "interpolated rows");
   add(rope_scheme(), rope_range(positions));
   add(alibi_scheme(), alibi_range());
 
   Report& report = tour.report;
   report.paragraph(
-      "No layer here is trained. Positions 0 to 63 stand for the trained length, and the table "
-      "shows what positions 64 to 127 would bring a trained layer that it never met. Half of the "
-      "keys are 64 or more positions from the last query. Projections are plain, as in the section "
-      "on attention patterns, so that the weights show the encoding.");
+      "No layer here is trained. Positions 0 to 63 represent the trained length. The table shows "
+      "which values at positions 64 to 127 would be new to a trained layer. Half of the keys are "
+      "64 "
+      "or more positions from the last query. Projections are plain, as in the section on "
+      "attention "
+      "patterns, so that the weights show the encoding.");
   report.table(table);
-  report.paragraph("The learned table has no row 64, and says so before it writes anything:");
+  report.paragraph("The learned table has no row 64. It throws before it writes anything:");
   report.verbatim(refusal());
   report.paragraph(
-      "Sinusoidal and RoPE run, but their slow channels take values that no text of 64 tokens has; "
-      "scaling RoPE (above) is the cure. ALiBi's biases are new as well, but a larger distance "
-      "only makes a key fade more: the next section has what that means for trained models. "
-      "Without any encoding no value is new, because no value depends on the position.");
+      "Sinusoidal and RoPE run, but their slow channels have values that do not occur in a text of "
+      "64 "
+      "tokens. Scaling RoPE (above) avoids that. ALiBi's biases are new as well, but a larger "
+      "distance only makes a key fade more. The next section shows what that means for trained "
+      "models. Without an encoding no value is new, because no value depends on the position.");
 }
 
 }  // namespace tour::extrapolation

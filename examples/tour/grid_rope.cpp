@@ -122,9 +122,8 @@ unset multiplot
 
 /// Returns a table of models of images and videos: what rotates their pairs.
 Table models_on_grids() {
-  Table table{"Models whose tokens stand on grids",
-              {"model", "pairs of each axis", "pairing", "positions"},
-              {}};
+  Table table{
+      "Models with tokens on grids", {"model", "pairs of each axis", "pairing", "positions"}, {}};
   for (const posenc::GridPreset& preset : posenc::presets::on_grids()) {
     const posenc::PairAxes& axes = preset.rope.axes();
     std::vector<Index> pairs(static_cast<std::size_t>(axes.axis_count()));
@@ -161,11 +160,11 @@ void show(Tour& tour) {
           .cwiseAbs()
           .maxCoeff();
   tour.report.paragraph(
-      "The patches of an image can be counted row by row, but then the cell below is as far away "
-      "as the row is long. With two axes one half of the pairs is rotated by the row, the other by "
-      "the column, each half with frequencies of its own. Here the one axis has base 10,000, as "
-      "language models have it, and the two axes base 100, as RoPE-ViT has it for grids, which are "
-      "short.");
+      "The patches of an image can be counted row by row, but then the distance to the cell below "
+      "is the length of a row. With two axes one half of the pairs is rotated by the row, the "
+      "other by "
+      "the column, each half with separate frequencies. Here the one axis has base 10,000, as in "
+      "language models, and the two axes base 100, as in RoPE-ViT for short grids.");
   tour.report.picture(
       grid_picture(raster, axial),
       cat("With one axis the cell to the right scores ", fixed(raster(centre, centre + 1), 2),
@@ -173,15 +172,19 @@ void show(Tour& tour) {
           ". With two axes it is ", fixed(axial(centre, centre + 1), 2), " and ",
           fixed(axial(centre + 1, centre), 2),
           ". The bright cross on the right is the row and the column of the middle cell. A cell of "
-          "the same row differs in the column alone, so the half of the pairs that the row rotates "
-          "gives its full share at any distance; in the same column it is the other half. Only the "
-          "differences of rows and of columns count: moved by 2 rows and 3 columns, "
+          "the same row differs in the column only. The half of the pairs that the row rotates "
+          "then "
+          "contributes its full share at any distance; in the same column it is the other half. "
+          "Only "
+          "the differences of rows and of columns matter: moved by 2 rows and 3 columns, "
           "the scores differ by at most ",
           scientific(moved), "."));
   tour.report.paragraph(
-      "Vision towers and the transformers that make pictures and videos differ in which pairs an "
-      "axis rotates, in frequencies, and in how they count: from patch centres, from the middle, "
-      "from behind a caption.");
+      "Vision towers, and transformers that generate images and videos, differ in the pairs of "
+      "each "
+      "axis, in frequencies, and in the origin of positions: patch centres, the middle, or the end "
+      "of "
+      "a caption.");
   tour.report.table(models_on_grids());
 }
 
@@ -206,23 +209,24 @@ void show_mrope(Tour& tour) {
   const Index last_of_text = 3, after = 4 + 3 * 4;
   Report& report = tour.report;
   report.paragraph(
-      "A model that reads text and pictures gives every token three positions: time t, row h and "
-      "column w. Each pair of channels is rotated by one of them. On text all three are the same, "
-      "so that there M-RoPE is plain RoPE; a picture stands at one time, and its patches differ in "
-      "row and column.");
+      "A model of text and images gives every token three positions: time t, row h and column w. "
+      "Each "
+      "pair of channels is rotated by one of them. For text all three are equal, so M-RoPE is "
+      "plain "
+      "RoPE there. An image has one time, and its patches differ in row and column.");
   report.picture(
       mrope_picture(axes, rows),
-      cat("Above: Qwen2-VL gives the fastest 16 pairs to time, 24 to rows and 24 to columns; "
-          "Qwen3-VL lets them take turns (",
+      cat("Above: Qwen2-VL uses the fastest 16 pairs for time, 24 for rows and 24 for columns; "
+          "Qwen3-VL alternates the axes (",
           turned[0], ", ", turned[1], ", ", turned[2],
           "), so that each axis has fast and slow pairs. Below: the three positions of a token are "
           "drawn "
           "side by side, t left and w right, so that equal ones stay visible. The text before the "
-          "picture ends "
+          "image ends "
           "at position ",
-          rows(last_of_text, 0), "; the picture's patches stand at t = ", rows(4, 0),
+          rows(last_of_text, 0), "; the patches of the image are at t = ", rows(4, 0),
           ", h = ", rows(4, 1), " to ", rows(after - 1, 1), " and w = ", rows(4, 2), " to ",
-          rows(after - 1, 2), "; the text after it goes on at ", rows(after, 0),
+          rows(after - 1, 2), "; the text after it continues at ", rows(after, 0),
           ", one above the largest. So ", after - 4, " patches take ", rows(after, 0) - rows(4, 0),
           " positions."));
 }

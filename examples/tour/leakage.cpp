@@ -79,7 +79,7 @@ void show(Tour& tour) {
   const Rows x = tour.sample.embeddings.topRows(32).cast<double>();
   Table table{
       "32 tokens of the text; all but the last in reverse order. Largest change of an output",
-      {"mask", "layers", "last token", "other tokens, each at its new place"},
+      {"mask", "layers", "last token", "other tokens, at their new positions"},
       {}};
   for (const posenc::Causal causal : {posenc::Causal::No, posenc::Causal::BottomRight}) {
     for (const int layers : {1, 2}) {
@@ -90,11 +90,14 @@ void show(Tour& tour) {
   }
   Report& report = tour.report;
   report.paragraph(
-      "No encoding at all is called NoPE. Without a mask such a model cannot know the order of its "
-      "input, however many layers it has. A causal mask hides the keys after a query, so the n-th "
-      "token sees n keys: that is a trace of its position. In one layer the last token still sees "
-      "the same set of keys in any order, but the others do not, and a second layer passes what "
-      "they know on to the last. The arithmetic is in double, so that a change of rounding alone "
+      "Attention without an encoding is called NoPE. Without a mask such a model does not depend "
+      "on the "
+      "order of its input, with any number of layers. A causal mask hides the keys after a query, "
+      "so the n-th "
+      "token sees n keys, which is a trace of its position. In one layer the last token still sees "
+      "the same set of keys in any order, but the others do not, and a second layer passes that "
+      "information on to the last token. The arithmetic is in double, so that a change by rounding "
+      "alone "
       "is of the order of 1e-15.");
   report.table(table);
 

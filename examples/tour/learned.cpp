@@ -145,15 +145,16 @@ void show(Tour& tour) {
 
   tour.report.paragraph(
       "A learned table has a trained row for each position. A vision transformer trained on a "
-      "grid of 14 x 14 patches has 196 rows; a larger image needs more, and `resize_grid` makes "
-      "them between the trained ones. This table is not trained: it is a smooth stand-in whose "
-      "values are known between the cells too, so that the resize can be checked.");
+      "grid of 14 x 14 patches has 196 rows; a larger image needs more, and `resize_grid` "
+      "interpolates them. This table is not trained. It is a smooth stand-in whose values are "
+      "known "
+      "between the cells too, so that the resize can be checked.");
   tour.report.picture(
       picture(table, bicubic),
       cat("Left: the table as it is stored; the black frame is around the channel that the "
-          "other two pictures show. The same hills stand in the middle and on the right, on ",
-          large_side * large_side, " cells made from ", small_side * small_side,
-          ". The bicubic resize is off by ", percent(relative_error(bicubic, truth), 1),
+          "other two pictures show. The middle and the right show the same hills, on ",
+          large_side * large_side, " cells interpolated from ", small_side * small_side,
+          ". The bicubic resize has an error of ", percent(relative_error(bicubic, truth), 1),
           " of the values' size, the bilinear one by ", percent(relative_error(bilinear, truth), 1),
           " (root mean square)."));
 }

@@ -169,11 +169,13 @@ void show(Tour& tour) {
   report.paragraph(
       "Like ALiBi, these three only add a number to each score. ALiBi's slopes are fixed; the "
       "others learn the shape: T5 a table with a value for each bucket of distances, KERPLE two "
-      "numbers of a formula, FIRE a small network. Nothing here is trained. T5's table is filled "
-      "with ALiBi's biases, each where its bucket begins, to show what buckets can say. KERPLE's "
-      "logarithms have the middle and the upper end of the ranges from which its authors draw r1 "
-      "and r2; r1 = 0.1 and r2 = 0.5 of its power are chosen for the picture. FIRE's network is "
-      "random, as PyTorch makes it, with c = 0.1 and threshold 512 as its authors begin.");
+      "numbers of a formula, FIRE a small network. Nothing here is trained. T5's table holds "
+      "ALiBi's bias at the start of each bucket, to show what buckets can express. KERPLE's "
+      "logarithms use the middle and the upper end of the ranges from which its authors draw r1 "
+      "and "
+      "r2; r1 = 0.1 and r2 = 0.5 of its power are chosen for the picture. FIRE's network is "
+      "random, "
+      "as in PyTorch, with its authors' initial values c = 0.1 and threshold 512.");
 
   const auto last_step = static_cast<Index>(t5.buckets().thresholds().back());
   Table rows{cat("Bias of one head by the distance of the key, query at ", grouped(reach)),
@@ -189,7 +191,7 @@ void show(Tour& tour) {
     rows.rows.push_back(row);
   };
   add("ALiBi, slope 1/16", 0, alibi, 3, "fade as e^(-slope d)");
-  add("T5, filled from it", table.size(), t5, 3, cat("all alike from ", last_step, " on"));
+  add("T5, filled from ALiBi", table.size(), t5, 3, cat("all equal from ", last_step, " on"));
   add("KERPLE, logarithm", 2 * bias_heads, logarithmic, 0, "fade as (1 + r2 d)^-r1");
   add("KERPLE, power", 2 * bias_heads, power, 0, "fade as e^(-r1 d^r2)");
   add("FIRE, random", 2 + 2 * hidden + bias_heads * (hidden + 1), network, 0,
@@ -208,11 +210,11 @@ void show(Tour& tour) {
           compact(std::exp(bias_at(logarithmic, 0, reach, reach))),
           " with KERPLE's first logarithm: nearly a straight line over this logarithmic axis, "
           "which "
-          "tells near keys apart and still sees the far ones. T5's steps widen, and the last "
+          "distinguishes near keys and does not cut off far ones. T5's steps widen, and the last "
           "begins at distance ",
           last_step,
-          ": whatever it learns, farther keys get the same. FIRE divides by the query's own "
-          "position, which stretches its curve with the text: from the threshold on the first "
+          ": all farther keys get the same bias. FIRE divides by the query's own "
+          "position, which stretches its curve with the text. From the threshold on the first "
           "token gets the same bias from all three queries, to within ",
           compact(apart), "."));
 }

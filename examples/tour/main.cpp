@@ -28,13 +28,13 @@ struct Chapter {
 std::vector<Chapter> chapters() {
   using namespace tour;
   return {
-      {"What runs, on what, at what price",
+      {"Setup, cost and comparison",
        {{"Build, text and shapes", overview::show},
-        {"Where each encoding enters", places::show},
+        {"What each encoding acts on", places::show},
         {"Parameters", parameters::show},
         {"The encodings compared", comparison::show}}},
       {"Added to the embeddings",
-       {{"Integer and binary, and why they fail", simple_encodings::show},
+       {{"Integer and binary codes, and their faults", simple_encodings::show},
         {"Sinusoidal", sinusoidal::show},
         {"Sinusoidal on a grid", sinusoidal::show_on_grid},
         {"The path of the positions", sinusoidal::show_path_of_positions},
@@ -47,25 +47,25 @@ std::vector<Chapter> chapters() {
         {"RoPE: arrows of a rotation", rope::show_rotation_arrows},
         {"RoPE: scores depend on the distance alone", relative_scores::show},
         {"RoPE on a grid: two axes", grid_rope::show},
-        {"M-RoPE: text and pictures in one prompt", grid_rope::show_mrope},
+        {"M-RoPE: text and images in one prompt", grid_rope::show_mrope},
         {"xPos: RoPE whose fast pairs fade", xpos::show}}},
-      {"Longer than trained",
+      {"Beyond the trained length",
        {{"Wavelengths before and after scaling", scaling::show_wavelengths},
-        {"Angles past the trained length", scaling::show_angles_past_training},
-        {"Made for 64 tokens, run on 128", extrapolation::show},
+        {"Angles beyond the trained length", scaling::show_angles_past_training},
+        {"Built for 64 tokens, run on 128", extrapolation::show},
         {"Trained models on longer texts", study::show}}},
       {"A bias on the scores",
        {{"ALiBi: the bias of each head", alibi::show_bias},
         {"ALiBi: slopes", alibi::show_slopes},
-        {"T5, KERPLE and FIRE beside ALiBi", learned_biases::show}}},
+        {"T5, KERPLE and FIRE compared with ALiBi", learned_biases::show}}},
       {"In attention",
        {{"Attention patterns", patterns::show},
         {"Two dogs: the permutation experiment", permutation::show},
         {"A causal mask leaks position", leakage::show},
         {"Decoding from a cache", cached_decoding::show}}},
-      {"What to expect of an encoding",
-       {{"How alike positions look", similarity::show},
-        {"Six wished properties", properties::show},
+      {"Properties of encodings",
+       {{"Similarity of positions", similarity::show},
+        {"Six desirable properties", properties::show},
         {"Accuracy of the angles", accuracy::show}}},
   };
 }
@@ -117,8 +117,7 @@ int run(const tour::Options& options) {
   const auto page = options.out / "report.html";
   report.write(page, "A tour of posenc: where position enters attention");
   std::cout << "\nPage:     " << page.string() << "\nPictures: " << gnuplot.folder().string()
-            << " (" << report.drawn() << " drawn; beside each its data and its script)"
-            << std::endl;
+            << " (" << report.drawn() << " drawn; each with its data and its script)" << std::endl;
   if (report.failed() == 0) return EXIT_SUCCESS;
   std::cerr << "gnuplot failed on " << report.failed() << " pictures; its messages are above\n";
   return EXIT_FAILURE;

@@ -32,9 +32,9 @@ void describe_text(Tour& tour) {
                             grouped(sample.bytes), " bytes: ", grouped(sample.words),
                             " tokens (words and punctuation marks), ", grouped(sample.vocabulary),
                             " different ones. The tour reads the first ", sample_length,
-                            sample.repeated ? ", from the start again where the text ends" : "",
+                            sample.repeated ? ", repeated if the text is shorter" : "",
                             ". Each token gets an embedding, a vector of ", model_dim,
-                            " random numbers that is the same wherever the token stands."));
+                            " random numbers that does not depend on its position."));
   tour.report.verbatim(first_tokens(sample, 24));
 }
 

@@ -86,14 +86,15 @@ void show(Tour& tour) {
   const Index of_layer = layer.parameter_count();
   const std::vector<Cost> all = costs();
 
-  Table table{
-      "What is trained, and what is computed once and kept", {"encoding", "trained", "kept"}, {}};
+  Table table{"Trained numbers, and numbers that are computed once and kept",
+              {"encoding", "trained", "kept"},
+              {}};
   for (const Cost& cost : all) table.rows.push_back({cost.name, grouped(cost.trained), cost.kept});
   Report& report = tour.report;
   report.paragraph(cat("Sizes of GPT-2 small: model width ", width, ", ", layer_heads, " heads, ",
                        grouped(rows),
                        " positions. An attention layer with its four projections has ",
-                       grouped(of_layer), " parameters, as `mha.parameter_count()` says."));
+                       grouped(of_layer), " parameters (`mha.parameter_count()`)."));
   report.table(table);
 
   const auto trained = [&](const std::string& name) {
@@ -102,11 +103,12 @@ void show(Tour& tour) {
   };
   report.picture(
       picture(all, of_layer),
-      cat("Mind the logarithmic axis: every step is ten times the one before. Only the learned "
-          "table is of the size of a layer: ",
+      cat("The axis is logarithmic: every step is a factor of ten. Only the learned table is "
+          "comparable "
+          "to a layer: ",
           grouped(rows), " x ", width, " = ", grouped(trained("learned")), " numbers, ",
           percent(static_cast<double>(trained("learned")) / static_cast<double>(of_layer)),
-          " of it. The learned biases take a few hundred at most (T5 ", grouped(trained("T5")),
+          " of it. The learned biases have a few hundred at most (T5 ", grouped(trained("T5")),
           ", FIRE ", grouped(trained("FIRE")), ", KERPLE ", grouped(trained("KERPLE")),
           "), the others none, so they have no bar."));
 }

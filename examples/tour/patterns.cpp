@@ -166,7 +166,7 @@ void show(Tour& tour) {
       cat("Weight of the second \"", reading.tokens[static_cast<std::size_t>(repeat.second)],
           "\" on the first, ", repeat.distance(),
           " tokens before it, and on itself; mean "
-          "weight of all words on those one or two places away"),
+          "weight of all words on those at distance 1 or 2"),
       {"encoding", "on the first", "on itself", "on neighbours"},
       {}};
   for (const Scheme& scheme : schemes) {
@@ -197,34 +197,35 @@ void show(Tour& tour) {
   report.paragraph(cat(
       "Each row is a query and shows how it spreads its attention over the keys. The layer is "
       "not trained: its projections are the identity plus a constant part that all queries and "
-      "keys share. So a token attends to itself and to the same word elsewhere, and whatever else "
-      "is seen comes from the encoding. RoPE needs the constant part: it can only make fade what a "
-      "query and a key have in common. Embeddings are scaled by ",
+      "keys share. So a token attends to itself and to the same word elsewhere. Everything else "
+      "is an effect of the encoding. RoPE needs the constant part, because it can only fade the "
+      "common part of a query and a key. Embeddings are scaled by ",
       strength,
-      " and freed of what they have in common with the constant part, so that positions are not "
-      "drowned. The learned table is random, as before training, and of the same size. ",
+      " and made orthogonal to the constant part, so that the effect of positions stays visible. "
+      "The "
+      "learned table is random, as before training, and of the same size. ",
       reading.start >= 0
           ? cat("It reads tokens ", reading.start, " to ", reading.start + shown - 1,
                 " of the text: the first ", shown,
-                " words in a row, without punctuation, of which exactly one stands twice, far "
+                " words in a row, without punctuation, exactly one of which occurs twice, far "
                 "apart.")
-          : cat("It reads a sentence of the tour's own, because the start of the text has no ",
-                shown,
-                " words in a row, without punctuation, of which exactly one stands twice, far "
+          : cat("It reads a built-in sentence, because the start of the text has no ", shown,
+                " words in a row, without punctuation, exactly one of which occurs twice, far "
                 "apart.")));
   report.table(table);
   report.picture(
       figure,
       cat("Without an encoding (upper left) the brightest spot off the diagonal is query \"",
-          word(query), "\", key \"", word(key), "\", ", std::abs(query - key), " places ",
+          word(query), "\", key \"", word(key), "\", ", std::abs(query - key), " positions ",
           key < query ? "before" : "after", ": ", percent(brightest, 1), ", ",
           query != key && word(query) == word(key)
-              ? "the same word, whose place makes no difference"
-              : "two words whose random vectors happen to be alike",
-          ". The other panels show what each encoding adds (orange) and takes away (blue), on one "
-          "scale that holds all values. The neighbours of a word get more weight with these: ",
+              ? "the same word, whose position does not matter"
+              : "two words whose random vectors happen to be similar",
+          ". The other panels show the weight that each encoding adds (orange) and removes (blue), "
+          "on "
+          "one scale for all values. The neighbours of a word get more weight with these: ",
           more.empty() ? "none" : more, "; less with these: ", less.empty() ? "none" : less,
-          ". A table that was not trained knows no neighbours."));
+          ". An untrained table has no preference for neighbours."));
 }
 
 }  // namespace tour::patterns

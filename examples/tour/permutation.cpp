@@ -31,7 +31,7 @@ void show(Tour& tour) {
 
   Table table{cat("One attention layer with random projections reads \"", sentence, "\""),
               {"encoding", "first dog and second dog differ by",
-               "\"another dog chased the dog\": words change by", "tells the dogs apart"},
+               "\"another dog chased the dog\": words change by", "distinguishes the dogs"},
               {}};
   for (const Scheme& scheme : all_schemes()) {
     const Matrix one = scheme.attend(x, positions, {}).output;
@@ -45,8 +45,8 @@ void show(Tour& tour) {
   const double size = std::sqrt(static_cast<double>(plain.cwiseAbs2().mean()));
   tour.report.paragraph(cat(
       "Both dogs have the same embedding and see the same words. Without positions their outputs "
-      "are the same to the last bit, and a sentence with another meaning gives every word the same "
-      "output, but for the rounding of sums in another order. Every encoding tells them apart. "
+      "are bit-identical. A sentence with another meaning also gives every word the same output, "
+      "except for the rounding of sums in another order. Every encoding distinguishes the dogs. "
       "Numbers are the largest differences of a channel, whose root mean square is ",
       fixed(size, 2), " without an encoding."));
   tour.report.table(table);

@@ -56,24 +56,28 @@ plot NaN
 void show(Tour& tour) {
   Report& report = tour.report;
   report.paragraph(
-      "Attention compares every token with every other one. By itself it does not know the order "
-      "of the tokens: a positional encoding adds it. Position can enter in three places. (1) A "
+      "Attention compares every token with every other one. By itself it does not depend on the "
+      "order "
+      "of the tokens. A positional encoding adds that order, at one of three points. (1) A "
       "code is added to the embeddings before anything else. (2) Queries and keys, the vectors "
       "that are compared, are rotated by an angle that grows with the position. (3) A bias is "
-      "added to the scores, which are the results of the comparisons; it depends on the distance, "
-      "and in relative tables on the query as well, in gates on the tokens in between. Values hold "
-      "no position, except what (1) put into the embeddings. Attention runs in several heads, each "
-      "on its part of the channels.");
-  report.picture({.name = "where_position_enters",
-                  .title = "Drawing: tokens become embeddings, these queries, keys and values; "
-                           "scores, softmax and a weighted sum follow. Position enters at the "
-                           "embeddings, at queries and keys, or at the scores",
-                  .width = 960,
-                  .height = 530,
-                  .blocks = {},
-                  .commands = commands},
-                 "One attention layer from left to right. Each encoding of this tour enters at one "
-                 "of the three numbers, and is one call there.");
+      "added to the scores, which are the results of the comparisons. It depends on the distance, "
+      "in "
+      "relative tables also on the query, and in gates on the tokens in between. Values carry no "
+      "position, except the code that (1) added to the embeddings. Attention runs in several "
+      "heads, "
+      "each on its part of the channels.");
+  report.picture(
+      {.name = "where_position_enters",
+       .title = "Drawing: tokens become embeddings, these queries, keys and values; "
+                "scores, softmax and a weighted sum follow. Position enters at the "
+                "embeddings, at queries and keys, or at the scores",
+       .width = 960,
+       .height = 530,
+       .blocks = {},
+       .commands = commands},
+      "One attention layer from left to right. Each encoding of this tour acts at one of "
+      "the three numbers, by one call.");
 }
 
 }  // namespace tour::places

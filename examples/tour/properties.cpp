@@ -228,9 +228,9 @@ std::string several_dimensions(const Candidate& candidate) {
 void show(Tour& tour) {
   const std::vector<Candidate> all = candidates(512, 1), rebuilt = candidates(512, 2),
                                trained = candidates(trained_length, 1);
-  Table table{"The number that decides each property",
-              {"encoding", "1. unique, whatever the length", "2. simple relation of p and p + 5",
-               "3. means the same further on", "4. a longer text brings nothing new",
+  Table table{"Number that decides each property",
+              {"encoding", "1. unique for any length", "2. simple relation of p and p + 5",
+               "3. same meaning at later positions", "4. nothing new in a longer text",
                "5. deterministic", "6. several dimensions"},
               {}};
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -249,32 +249,35 @@ void show(Tour& tour) {
       "2. One linear map that leads from the code of p to that of p + 5 is fitted on every other "
       "position. Its error on the rest, as a share of their spread. Yes if below 0.001.");
   report.paragraph(cat(
-      "3. What attention learns from a pair of positions: how much it changes when both move from "
+      "3. The information of attention about a pair of positions: its change when both move from "
       "the trained ",
       trained_length, " positions to the next ", trained_length,
       ". Yes if below 0.001 of the largest."));
   report.paragraph(cat(
       "4. The share of the channels (for RoPE of the cosines and sines, for ALiBi of the biases "
-      "against a key at 0) that take no value at positions ",
+      "against a key at 0) that have no value at positions ",
       trained_length, " to ", 2 * trained_length - 1,
-      " which they did not take, to within 1 %, at "
+      " which they do not have, to within 1 %, at "
       "positions 0 to ",
       trained_length - 1, ". Yes if all."));
-  report.paragraph("5. The largest change when it is built again with another seed. Yes if 0.");
+  report.paragraph("5. The largest change with another seed. Yes if 0.");
   report.paragraph(
       "6. As 2, for a step of 3 rows and 5 columns on a grid of 16 x 16 cells, each axis with "
-      "channels (heads) of its own, the learned table with a row for each cell. Yes if below 0.001 "
+      "separate channels (heads), the learned table with a row for each cell. Yes if below 0.001 "
       "and all cells differ.");
   report.table(table);
   report.paragraph(
-      "No encoding has all six. With sinusoidal codes, RoPE and ALiBi a distance means the same "
-      "further on (3). But a longer text has longer distances, and most channels then take values "
-      "that no text of the trained length has (4): the sections on longer texts show how scaling "
-      "brings RoPE's back.");
+      "No encoding has all six. With sinusoidal codes, RoPE and ALiBi a distance has the same "
+      "meaning "
+      "at later positions (3). But a longer text has longer distances, and most channels then have "
+      "values that do not occur in a text of the trained length (4). The sections on longer texts "
+      "show how scaling avoids that for RoPE.");
   report.paragraph(
-      "Property 4 is about values, not about what a model makes of them. ALiBi's biases are new "
-      "past the trained length too, so it says no; but a larger distance only makes a key fade "
-      "more, and trained models with ALiBi hold on texts up to 8 times as long (\"Trained models "
+      "Property 4 is about values, not about their effect on a model. ALiBi's biases are new "
+      "beyond "
+      "the trained length too, so the answer is no. But a larger distance only makes a key fade "
+      "more, and trained models with ALiBi keep their quality on texts up to 8 times as long "
+      "(\"Trained models "
       "on longer texts\"). Integer codes fail 3 and 4 because their size has no bound; divided by "
       "the length they would have one, but a code would then change with the length.");
 }

@@ -145,34 +145,34 @@ void show(Tour& tour) {
   const Eigen::VectorXd typical = typical_score(tour.sample);
 
   tour.report.paragraph(
-      "A query at position m, rotated by m w_i, and a key at n, rotated by n w_i, stand at the "
-      "angle (m - n) w_i to each other: rotating both by the same amount changes nothing.");
+      "A query at position m is rotated by m w_i, and a key at n by n w_i. The angle between them "
+      "changes by (m - n) w_i, so moving both by the same distance changes nothing.");
   tour.report.picture(
       picture(curves, far, random),
       cat("Left: equal vectors of ones. The score falls with the distance, though not evenly: with "
           "base 10,000 it is ",
           fixed(near(16), 2), " at distance 16, ", fixed(near(64), 2), " at 64 and ",
           fixed(near(512), 2),
-          " at 512. The points, a million positions further on, lie on the line: they differ by at "
+          " at 512. The points, a million positions later, lie on the line: they differ by at "
           "most ",
           scientific(apart),
-          ". Right: random vectors. Where query and key are equal, the score falls as well; where "
-          "they are those of two words, it goes up and down around 0 at every distance. ",
+          ". Right: random vectors. For equal query and key the score falls as well. For "
+          "two different words it oscillates around 0 at every distance. ",
           typical.isZero(0)
               ? "(The text has no two neighbouring words that differ.)"
               : cat("Over all neighbouring words of the text that differ, its root mean square is ",
                     fixed(typical.head(64).mean(), 3), " at distances 0 to 63 and ",
                     fixed(typical.tail(64).mean(), 3), " at 449 to 512."),
-          " RoPE by itself makes no key fade: what fades is what query and key have in common."));
+          " RoPE by itself does not fade a key: only the common part of query and key fades."));
 
   const Vector q = tour.sample.embeddings.row(1).cast<double>();
   const Vector k = tour.sample.embeddings.row(2).cast<double>();
   const double size = q.norm() * k.norm();
   const Eigen::VectorXd truth = scores<double>(1e4, q, k, 0);
   Table table{
-      "Queries and keys of two words of the text, distances 0 to 512, both moved on by a "
+      "Queries and keys of two words of the text, distances 0 to 512, both moved by a "
       "shift: largest change of a score, as a share of |q| |k|",
-      {"shift", "posenc, double", "posenc, float", "float32 angles, as others"},
+      {"shift", "posenc, double", "posenc, float", "float32 angles (other libraries)"},
       {}};
   for (const Index shift : {100, 10'000, 1'000'000, 10'000'000}) {
     const auto change = [&](const Eigen::VectorXd& moved) {

@@ -69,7 +69,7 @@ unset multiplot
   tour.report.paragraph(
       "RoPE takes the channels of a query or key two by two. Pair i is a point in a plane, and at "
       "position p it is rotated by the angle p w_i, w_i = base^(-2i / rotary_dim). These are the "
-      "cosines and sines, which `rope.table(positions)` makes once for all layers.");
+      "cosines and sines, which `rope.table(positions)` computes once for all layers.");
   tour.report.picture(
       figure,
       cat("Fast pairs on the left flicker; the last pair rotates by only ",
@@ -106,8 +106,9 @@ plot data index 'wavelengths' using 0:1 with points ps 0.6 title '10,000', \
 )";
   const auto longer = [&](Index c) { return (columns.col(c).array() > context).count(); };
   tour.report.paragraph(
-      "The wavelength is the number of positions that a pair needs for one turn, 2 pi / w_i. The "
-      "base decides how far the slow pairs reach.");
+      "The wavelength is the number of positions in which a pair makes one rotation, 2 pi / w_i. "
+      "The "
+      "base determines the wavelengths of the slow pairs.");
   tour.report.picture(
       figure,
       cat("Straight lines on a logarithmic axis: each pair is slower than the one before by the "
@@ -116,7 +117,7 @@ plot data index 'wavelengths' using 0:1 with points ps 0.6 title '10,000', \
           grouped(static_cast<Index>(columns(63, 0))), " with base 10,000 and ",
           grouped(static_cast<Index>(columns(63, 1))),
           " with 500,000. Pairs above the dashed line do "
-          "not finish a turn within 4,096 tokens: ",
+          "not complete a rotation within 4,096 tokens: ",
           longer(0), ", ", longer(1), " and ", longer(2), " of 64 with the three bases."));
 }
 
@@ -160,10 +161,11 @@ unset multiplot
   };
   tour.report.picture(
       figure,
-      cat("The pair's number sets its speed: the curves of pairs 0, 4, 8, 16 and 24 change "
+      cat("The index of a pair determines its speed: the curves of pairs 0, 4, 8, 16 and 24 change "
           "sign ",
           turns(0), ", ", turns(4), ", ", turns(8), ", ", turns(16), " and ", turns(24),
-          " times from position 0 to 127. Fast pairs tell neighbours apart, slow ones tell near "
+          " times from position 0 to 127. Fast pairs distinguish adjacent positions, slow ones "
+          "near "
           "from far."));
 }
 
@@ -271,7 +273,7 @@ unset multiplot
       figure, cat("The colour is the position. One step rotates pair 0 by ",
                   fixed(w[0] * 360 / turn, 1), " degrees, pair 2 by ", fixed(w[2] * 360 / turn, 1),
                   " and pair 4 by ", fixed(w[4] * 360 / turn, 1),
-                  ", always the same way. The angle between two neighbouring "
+                  ", always in the same direction. The angle between two adjacent "
                   "arrows differs from w_i by at most ",
                   scientific(worst), " radians."));
 }

@@ -155,17 +155,19 @@ void show_wavelengths(Tour& tour) {
     table.rows.back().push_back(fixed(rule.frequencies.attention_factor(), 4));
   }
   tour.report.paragraph(
-      "A model trained on L = 4096 positions is to read 16384. Each rule is a struct of settings; "
-      "`frequencies(rule)` gives its numbers, and `Rope` takes either. Linear divides every "
-      "frequency. NTK-aware raises the base: it leaves the fastest pair alone and divides the "
-      "last. "
-      "Dynamic NTK does so by the length at hand, here with the factor as Hugging Face reads it. "
-      "YaRN keeps pairs that turn more than 32 times in L, divides those that turn less than once, "
-      "goes from one to the other in between, and multiplies cos and sin by an attention factor.");
+      "Here a model trained on L = 4096 positions reads 16384. Each rule is a struct of settings. "
+      "`frequencies(rule)` evaluates it, and `Rope` accepts either. Linear divides every "
+      "frequency. "
+      "NTK-aware raises the base: it keeps the fastest pair and divides the last. Dynamic NTK does "
+      "so "
+      "for the current length, here with the factor as Hugging Face reads it. YaRN keeps pairs "
+      "with "
+      "more than 32 rotations in L, divides those with less than one, interpolates in between, and "
+      "multiplies cos and sin by an attention factor.");
   tour.report.table(table);
   tour.report.picture(wavelength_picture(all),
-                      cat("Linear makes every wavelength 4 times as long. NTK-aware leaves pair 0 "
-                          "in place and makes pair "
+                      cat("Linear makes every wavelength 4 times as long. NTK-aware keeps that of "
+                          "pair 0 and makes pair "
                           "63's ",
                           fixed(plain(63) / inv_freq(all[2])(63), 3),
                           " times as long. YaRN follows the plain line for its first ",
@@ -175,10 +177,10 @@ void show_wavelengths(Tour& tour) {
 
 void show_angles_past_training(Tour& tour) {
   const std::vector<Rule> all = rules();
-  Table table{cat("What a model trained on ", grouped(trained), " positions meets at ",
-                  grouped(extended), ", of ", rotary_dim / 2, " pairs"),
-              {"scaling", "pairs that reach angles never seen", "pairs as trained",
-               "neighbours: fastest pair rotates by, per step"},
+  Table table{cat("A model trained on ", grouped(trained), " positions, at ", grouped(extended),
+                  ", of ", rotary_dim / 2, " pairs"),
+              {"scaling", "pairs that reach new angles", "pairs as trained",
+               "rotation of the fastest pair per position"},
               {}};
   for (const Rule& rule : all) {
     table.rows.push_back({rule.name, cat(untrained_pairs(all[0], rule)),
@@ -186,13 +188,15 @@ void show_angles_past_training(Tour& tour) {
                           cat(fixed(inv_freq(rule)(0), 2), " radians")});
   }
   tour.report.paragraph(
-      "Past the trained length a slow pair reaches angles that no training text had. A pair that "
-      "turned at least once in training has met them all. So a rule has to bring the slow pairs "
-      "back, and should leave the fast ones as trained, since they tell neighbours apart.");
+      "Beyond the trained length a slow pair reaches angles that do not occur in training. A pair "
+      "with "
+      "at least one full rotation in training has had all angles. A rule should therefore slow "
+      "down "
+      "the slow pairs and keep the fast ones, which distinguish adjacent positions.");
   tour.report.table(table);
   tour.report.picture(
       angle_picture(all),
-      cat("In the right part stand the pairs that did not finish a turn in training. Without "
+      cat("The right part has the pairs without a full rotation in training. Without "
           "scaling all ",
           untrained_pairs(all[0], all[0]), " of them rise to ",
           fixed(largest_excess(all[0], all[0]), 2),
@@ -200,8 +204,9 @@ void show_angles_past_training(Tour& tour) {
           " stay above it, with YaRN ", untrained_pairs(all[0], all[4]), ". NTK-aware leaves ",
           untrained_pairs(all[0], all[2]), " of them somewhat above, up to ",
           fixed(largest_excess(all[0], all[2]), 2),
-          " times. Linear pays with the fast pairs on the left: it slows them too, to a quarter of "
-          "their speed."));
+          " times. The cost of linear scaling is on the left: it slows the fast pairs too, to a "
+          "quarter "
+          "of their speed."));
 }
 
 }  // namespace tour::scaling

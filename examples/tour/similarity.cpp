@@ -112,9 +112,10 @@ unset colorbox
 
 void show(Tour& tour) {
   const std::vector<Panel> all = panels();
-  Table table{"Mean similarity by distance, and how much it differs between equally far pairs",
-              {"encoding", "1", "16", "64", "largest difference at one distance"},
-              {}};
+  Table table{
+      "Mean similarity by distance, and its largest difference between pairs of equal distance",
+      {"encoding", "1", "16", "64", "largest difference at one distance"},
+      {}};
   for (const Panel& panel : all) {
     std::vector<std::string> row{panel.name == all.back().name ? "ALiBi, slope 1/16" : panel.name};
     for (const Index d : {1, 16, 64}) {
@@ -125,15 +126,18 @@ void show(Tour& tour) {
   }
   Report& report = tour.report;
   report.paragraph(
-      "For codes that are added: the cosine of the angle between two of them. For RoPE: that "
-      "between equal queries and keys after they were rotated. For ALiBi: the factor on a weight. "
-      "Positions begin at 1, as the binary code of 0 has no direction.");
+      "For additive codes: the cosine of the angle between two of them. For RoPE: the cosine "
+      "between "
+      "equal queries and keys after rotation. For ALiBi: the factor of a weight. Positions begin "
+      "at "
+      "1, because the binary code of 0 has no direction.");
   report.table(table);
-  report.picture(picture(all),
-                 "Where every diagonal has one colour, the distance alone counts: sinusoidal, RoPE "
-                 "and ALiBi; the last column of the table says how exactly. Binary codes make far "
-                 "positions alike and neighbours unlike; the rows of a table that was not trained "
-                 "are all different and know no near and far.");
+  report.picture(
+      picture(all),
+      "If every diagonal has one colour, only the distance matters: sinusoidal, RoPE and "
+      "ALiBi. The last column of the table shows how exactly. Binary codes make distant "
+      "positions similar and adjacent ones different. The rows of an untrained table are "
+      "all different, near or far.");
 }
 
 }  // namespace tour::similarity

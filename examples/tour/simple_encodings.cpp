@@ -98,9 +98,10 @@ void show(Tour& tour) {
     return (binary.row(p) - binary.row(q)).cwiseAbs().sum();
   };
   report.paragraph(
-      "The position as a number, or its bits: both tell positions apart. The number outgrows the "
-      "embeddings that it is added to. The bits jump: a step of one may change every channel, and "
-      "positions that are far apart may look alike.");
+      "The position as a number, or as its bits, distinguishes all positions. But the number "
+      "becomes "
+      "far larger than the embeddings that it is added to. The bits jump: a step of one may change "
+      "every channel, and distant positions may have similar codes.");
   report.picture(
       heatmaps(integer, binary),
       cat("Left: one value that grows without bound, ", integer(127, 0),
@@ -115,16 +116,16 @@ void show(Tour& tour) {
   sizes << norms(integer) / embedding, norms(binary) / embedding, norms(sinusoidal) / embedding;
   apart << steps(integer), steps(binary), steps(sinusoidal);  // from each row to the next
   // end of excerpt
-  report.picture(comparison(sizes, apart),
-                 cat("Left: at position 127 the integer code is ", fixed(sizes(127, 0), 0),
-                     " times as large as an embedding is in the mean, the sinusoidal one ",
-                     fixed(sizes(127, 2), 2),
-                     " times. (Sizes are lengths of vectors.) Right: a step of one position should "
-                     "be the same "
-                     "everywhere. The integer step is always ",
-                     fixed(apart.col(0).minCoeff(), 2), ", the binary one anything from ",
-                     fixed(apart.col(1).minCoeff(), 2), " to ", fixed(apart.col(1).maxCoeff(), 2),
-                     ", the sinusoidal one always ", fixed(apart.col(2).minCoeff(), 2), "."));
+  report.picture(
+      comparison(sizes, apart),
+      cat("Left: at position 127 the integer code is ", fixed(sizes(127, 0), 0),
+          " times as large as an average embedding, the sinusoidal one ", fixed(sizes(127, 2), 2),
+          " times. (Sizes are lengths of vectors.) Right: a step of one position should "
+          "be the same "
+          "everywhere. The integer step is always ",
+          fixed(apart.col(0).minCoeff(), 2), ", the binary one between ",
+          fixed(apart.col(1).minCoeff(), 2), " and ", fixed(apart.col(1).maxCoeff(), 2),
+          ", the sinusoidal one always ", fixed(apart.col(2).minCoeff(), 2), "."));
 }
 
 }  // namespace tour::simple_encodings

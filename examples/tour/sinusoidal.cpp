@@ -151,15 +151,16 @@ void show(Tour& tour) {
   const auto wavelength = [&](std::size_t pair) { return turn / inv_freq[pair]; };
   tour.report.paragraph(
       "Channels 2i and 2i + 1 hold sin(p w) and cos(p w) of the position p, with w = "
-      "10000^(-2i / 128): clock hands, from one that turns once in 6.3 positions to one that "
-      "turns once in tens of thousands. Values stay between -1 and 1.");
+      "10000^(-2i / 128). They are like clock hands: the first makes a rotation in 6.3 positions, "
+      "the "
+      "last in tens of thousands. Values stay between -1 and 1.");
   const Eigen::VectorXf norms = codes.rowwise().norm();
   tour.report.picture(
       heatmap(codes),
       cat("The first channels flicker and the last hardly change: the wavelength grows from ",
           fixed(wavelength(0), 1), " positions (channel 0) to ",
           grouped(static_cast<Index>(wavelength(inv_freq.size() - 1))),
-          " (channel 126). Every row is equally long: ",
+          " (channel 126). All rows have nearly the same length: ",
           fixed(static_cast<double>(norms.minCoeff()), 4), " to ",
           fixed(static_cast<double>(norms.maxCoeff()), 4), ", the square root of 64."));
   tour.report.picture(
@@ -167,7 +168,7 @@ void show(Tour& tour) {
       cat("Four of these clocks as curves. Channel 4 has a wavelength of ", fixed(wavelength(2), 1),
           " positions, channel 16 of ", fixed(wavelength(8), 1), ", channel 32 of ",
           fixed(wavelength(16), 1), ", channel 64 of ", fixed(wavelength(32), 1),
-          ". Attention sees the points alone; the encoding is defined between them too."));
+          ". Attention uses the points only; the encoding is defined between them too."));
 }
 
 void show_on_grid(Tour& tour) {
@@ -198,16 +199,18 @@ void show_on_grid(Tour& tour) {
     if (cell % side != 0) by_col = std::max(by_col, change(cell, cell - 1));
   }
   tour.report.paragraph(
-      "An image is cut into patches, which stand on a grid. Half of the channels encode the "
-      "column, half the row, each as above. Which comes first differs between projects, so posenc "
-      "wants it named: `GridAxisOrder::ColumnFirst`, as MAE has it.");
+      "An image is cut into patches on a grid. Half of the channels encode the column, half the "
+      "row, "
+      "each as above. Projects differ in the order of the halves, so posenc requires it: "
+      "`GridAxisOrder::ColumnFirst` is that of MAE.");
   tour.report.picture(
       grid_channels(panels),
       cat("Upper row: the first half of the channels gives vertical stripes, which change with "
           "the column and not with the row: one column further, the vector of these ",
           channels / 2, " channels moves by at most ", fixed(static_cast<double>(by_col), 2),
           " (length of the difference), one row further by ", by_row,
-          ". Lower row: the second half the other way round. Channels 8 and 24 are cosines, the "
+          ". Lower row: the second half changes with the row instead. Channels 8 and 24 are "
+          "cosines, the "
           "others shown are sines."));
 }
 
@@ -244,10 +247,10 @@ void show_path_of_positions(Tour& tour) {
       cat("The path runs from position 0 to 127, with a large point and its number at every "
           "sixteenth position; the colour is the position. The three directions hold ",
           percent(share),
-          " of the variance: the rest, fast channels above all, is not to be seen. In all 128 "
+          " of the variance. The rest, mainly in fast channels, is not visible. In all 128 "
           "dimensions every step from one position to the next has the same length, ",
           fixed(steps.minCoeff(), 4), " to ", fixed(steps.maxCoeff(), 4),
-          ", and the path never comes back to itself: no two positions are closer than ",
+          ", and the path never returns to itself: no two positions are closer than ",
           fixed(closest, 4), "."));
 }
 

@@ -69,7 +69,7 @@ Table table_of(const std::vector<Score>& scores) {
     Mean& mean = means[name][score.length];
     if (!score.bits.empty()) mean.sum += std::stod(score.bits), ++mean.count;
   }
-  Table table{"Bits per byte at texts of so many bytes; the first length is that of training",
+  Table table{"Bits per byte by length of the text in bytes; the first length is that of training",
               {"method"},
               {}};
   table.header.insert(table.header.end(), lengths.begin(), lengths.end());
@@ -89,10 +89,11 @@ Table table_of(const std::vector<Score>& scores) {
 void show(Tour& tour) {
   Report& report = tour.report;
   report.paragraph(
-      "How a model does at positions that it never saw shows only after training. "
+      "Only training shows how a model performs at positions beyond its training length. "
       "`examples/train_short_test_long` trains a small language model for each encoding on texts "
-      "of 64 bytes and asks it about texts up to 8 times as long. Fewer bits per byte are better; "
-      "a row that rises from left to right does not carry over to longer texts.");
+      "of 64 bytes and evaluates it on texts up to 8 times as long. Fewer bits per byte are "
+      "better. "
+      "A row that rises from left to right means that the encoding does not extrapolate.");
   std::error_code error;
   const bool own = std::filesystem::exists(results_file, error);
   const std::string text = own ? read_file(results_file) : recorded_study;

@@ -77,20 +77,20 @@ void show(Tour& tour) {
     return far.col(column).maxCoeff() - far.col(column).minCoeff();
   };
   tour.report.paragraph(
-      "xPos rotates as RoPE does. It also multiplies a query by a factor that falls with its "
+      "xPos rotates like RoPE. It also multiplies a query by a factor that falls with its "
       "position and a key by one that grows with it, so that their product depends on the distance "
-      "alone: pair i's part of the score is multiplied by zeta_i^(distance / 512), with zeta_i = "
-      "(2i + 0.4 r) / (1.4 r) and r = 64 channels. The key has to stand before the query, as under "
+      "only: pair i's part of the score is multiplied by zeta_i^(distance / 512), with zeta_i = "
+      "(2i + 0.4 r) / (1.4 r) and r = 64 channels. The key must precede the query, as under "
       "a causal mask.");
   tour.report.picture(
       picture(curves, scales),
-      cat("Left: xPos hardly lowers the score, it calms it. At distances from ",
+      cat("Left: xPos hardly lowers the score, but reduces its oscillation. At distances from ",
           grouped(furthest - furthest / 4), " to ", grouped(furthest), " the mean score is ",
           fixed(far.col(0).mean(), 3), " with RoPE and ", fixed(far.col(1).mean(), 3),
-          " with xPos, as shares of that at distance 0; but RoPE's goes up and down by ",
+          " with xPos, as shares of that at distance 0. But RoPE's oscillates by ",
           fixed(swing(0), 3), ", xPos's by ", fixed(swing(1), 3),
-          ". Right: the reason. Fast pairs make the score go up and down, and their part fades; "
-          "slow pairs make its mean, and keep their part. At distance ",
+          ". Right: the reason. Fast pairs cause the oscillation, and their part fades. Slow pairs "
+          "determine the mean, and keep their part. At distance ",
           grouped(furthest), " the part of pair 0 is multiplied by ", fixed(scales(furthest, 0), 4),
           ", that of pair 31 by ", fixed(scales(furthest, 3), 2), "."));
 }
