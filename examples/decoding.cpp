@@ -92,6 +92,6 @@ int main() {
   const Heads shifted = decode(rope, make_cache<float>(128), tokens);
   const bool finite = std::all_of(shifted.data(), shifted.data() + shifted.size(),
                                   [](float x) { return std::isfinite(x); });
-  std::cout << "a cache of 128 keys forgets 32 whenever it is full, and goes on\n";
+  std::cout << "a cache of 128 keys drops its oldest 32 whenever it is full, and continues\n";
   return same && finite && rounded < 0.05F ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -27,7 +27,7 @@ constexpr Index prompt = 24, total = 40, width = 64, most_layers = 6;
 constexpr std::array<Index, 1> sequence{0};
 
 Index told(const std::optional<Index>& value, const char* what) {
-  if (!value) throw std::runtime_error(std::string("the file does not tell the ") + what);
+  if (!value) throw std::runtime_error(std::string("the file does not state the ") + what);
   return *value;
 }
 
@@ -129,7 +129,7 @@ int main(int argc, char** argv) try {
   const Matrix tokens = Matrix::Random(total, width);
   const Matrix whole = decode(model, tokens, total), pieces = decode(model, tokens, prompt);
   const bool same = whole == pieces && whole.allFinite();
-  std::cout << model.model_type << ": " << prompt << " tokens at once, then " << total - prompt
+  std::cout << model.model_type << ": " << prompt << " tokens in one call, then " << total - prompt
             << " one at a time, " << (same ? "the same bits as" : "different from")
             << " one pass over all " << total << '\n';
   return same ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -131,7 +131,7 @@ differs("layer_types +[^|]*  .  [^|]* from entry"
 
 # Words that do not occur in files are explained.
 file(WRITE "${SCRATCH}/first.json" "{\"model_type\": \"qwen2\", \"head_dim\": 128}")
-differs("axes of positions +1  .  0 [^\n]*\n.*In these words:\n  axes of positions +which number of a token's position"
+differs("axes of positions +1  .  0 [^\n]*\n.*Meaning of words:\n  axes of positions +axis of the position that"
         "{\"model_type\": \"qwen2_vl\", \"head_dim\": 128, \"rope_scaling\": {\"type\": \"mrope\", \"mrope_section\": [16, 24, 24]}}")
 
 # Attention of layers: groups of layers in the report, and each member in the comparison.

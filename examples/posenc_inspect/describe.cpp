@@ -30,8 +30,8 @@ std::string channels_of(const posenc::RotarySettings& settings) {
   const Index first = settings.rotary_offset, dim = rotary_dim(settings);
   const Index turned = settings.chatglm_halves ? 2 * dim : dim;
   std::string text =
-      cat(turned, " of ", settings.head_dim, " turn, ", first, " to ", first + turned - 1);
-  if (settings.chatglm_halves) text += ", each half of them by an id of its own";
+      cat(turned, " of ", settings.head_dim, " rotated, ", first, " to ", first + turned - 1);
+  if (settings.chatglm_halves) text += ", each half by its own id";
   return text;
 }
 
@@ -42,12 +42,11 @@ std::string axes_of(const posenc::RotarySettings& settings) {
   for (Index i = 0; i < axes.pairs(); ++i) ++pairs[static_cast<std::size_t>(axes.axis(i))];
   std::string text = cat(axes.axis_count(), ", with");
   for (const Index count : pairs) text += cat(' ', count);
-  return text +
-         (settings.index_per_axis ? " pairs, each axis with frequencies of its own" : " pairs");
+  return text + (settings.index_per_axis ? " pairs, each axis with its own frequencies" : " pairs");
 }
 
 std::string length_of(double wavelength) {
-  return std::isfinite(wavelength) ? cat(std::setprecision(6), wavelength) : "no turn";
+  return std::isfinite(wavelength) ? cat(std::setprecision(6), wavelength) : "no rotation";
 }
 
 std::string ends_of(const std::vector<double>& wavelengths) {
@@ -170,15 +169,13 @@ struct Word {
 
 constexpr Word words[] = {
     {"axes of positions",
-     "which number of a token's position each pair turns by, pair by pair: 0 is the first (the "
-     "time, "
-     "of M-RoPE), 1 the row, 2 the column; 1 alone is the plain index of the token"},
+     "axis of the position that rotates each pair, pair by pair: 0 is the first (the time of "
+     "M-RoPE), 1 the row, 2 the column; a single 1 is the plain index of the token"},
     {"crossing",
-     "what YaRN's ramp is where its ends cross, which those of usual settings do not: a step, as "
-     "ggml "
-     "has it, or a ramp that goes backwards, as Hugging Face has it"},
+     "YaRN's ramp if its ends cross, which does not occur with usual settings: a step, as in ggml, "
+     "or a backward ramp, as in Hugging Face"},
     {"from entry", "the first entry of a list that differs, counted from 0"},
-    {"index_per_axis", "whether the frequencies begin anew for each axis of positions"},
+    {"index_per_axis", "true if the frequencies restart for each axis of positions"},
 };
 
 }  // namespace
@@ -189,7 +186,7 @@ std::string explanations(std::string_view comparison) {
     if (comparison.find(word) == std::string_view::npos) continue;
     text += line(std::string(word), std::string(meaning));
   }
-  return text.empty() ? "" : "\nIn these words:\n" + text;
+  return text.empty() ? "" : "\nMeaning of words:\n" + text;
 }
 
 std::string describe(const posenc::RotaryRule& rule) {
@@ -225,7 +222,7 @@ Index length_for(const posenc::ModelSettings& model, std::optional<Index> given)
 std::string report(const posenc::ModelSettings& model, Index length) {
   std::string text = cat(model.model_type, '\n');
   text += line("made for", model.trained_length == 0
-                               ? std::string("a length that the file does not tell")
+                               ? std::string("a length that the file does not state")
                                : grouped(model.trained_length) + " tokens");
   // Each member that is set gets a line; the types of layers have their own parts below.
   for (const Field& field : fields(model)) {

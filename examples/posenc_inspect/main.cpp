@@ -26,19 +26,19 @@ namespace {
 constexpr auto usage = R"(posenc_inspect FILE [--compare OTHER] [options]
 posenc_inspect --presets
 
-What a model's file says of its rotary encoding and of its scores.
+Prints the settings of a model's file for its rotary encoding and its scores.
 
-FILE and OTHER are a config.json of Hugging Face, a folder that holds one, a GGUF file, or - for
+FILE and OTHER are a config.json of Hugging Face, a folder with one, a GGUF file, or - for
 standard input.
   --compare OTHER    show every setting that differs
   --length N         the length of the sequence, for rules that depend on it
   --pairing KIND     interleaved or half, for models that posenc does not know
-  --attn-factor KIND relative or final: what a GGUF file's attn_factor is, where it cannot be told
+  --attn-factor KIND relative or final: meaning of a GGUF file's attn_factor, if it is ambiguous
   --picture FOLDER   draw the wavelengths with gnuplot into FOLDER
-  --presets          list the models whose settings posenc has, and what they were checked against
+  --presets          list the models with built-in settings, and the sources of these
   --help             this text
 
-The exit status is 0; 1 if something cannot be read or written; 2 if the command line makes no sense; 3 if
+The exit status is 0; 1 if something cannot be read or written; 2 if the command line is invalid; 3 if
 --compare finds a difference.
 )";
 

@@ -47,21 +47,21 @@ Fault fault_from(const std::string& text, int ranks) {
 std::string usage() {
   return R"(mpirun -n RANKS ring_attention [options]
 
-Causal attention over a sequence that is shared out over RANKS processes, forward and backward; keys, values and then
-their gradients go around.
+Causal attention over a sequence that is distributed over RANKS processes, forward and backward. Keys, values and then
+their gradients go around the ring.
 
-  --tokens N        of the whole sequence, at least RANKS; without it, 2048
+  --tokens N        length of the sequence, at least RANKS; default 2048
   --heads N, --kv-heads N, --head-dim N
-                    of the layer; without them 8, 2 and 64
-  --threads N       that a process computes with; without it, 1
-  --limit SECONDS   for which a message is waited for at most; without it, 60
-  --no-check        do not compare with one process, for which each rank needs all tokens
-  --bandwidth GB/S  of the network, for the model of times; without it, 1.25
-  --latency US      of the network, in microseconds; without it, 30
+                    sizes of the layer; default 8, 2 and 64
+  --threads N       threads per process; default 1
+  --limit SECONDS   longest wait for a message; default 60
+  --no-check        skip the comparison with one process, for which each rank needs all tokens
+  --bandwidth GB/S  bandwidth of the network, for the model of times; default 1.25
+  --latency US      latency of the network in microseconds; default 30
   --help            this text
 
-The exit status is 0; 1 if a rank is lost or late, a second time gives other bits, or the difference from one process
-is beyond merge's bound or that of gradients; 2 if the command line makes no sense.
+The exit status is 0; 1 if a rank is lost or late, if a second run gives other bits, or if the difference from one process
+exceeds merge's bound or that of gradients; 2 if the command line is invalid.
 )";
 }
 
@@ -112,7 +112,7 @@ Options parse_options(const std::vector<std::string>& arguments, int ranks) {
     throw UsageError(cat("--kv-heads must divide --heads, ", heads, ", but is ", kv_heads));
   if (head_dim % 2 != 0)
     throw UsageError(
-        cat("--head-dim must be even, since channels turn in pairs, but is ", head_dim));
+        cat("--head-dim must be even, because channels are rotated in pairs, but is ", head_dim));
   return options;
 }
 

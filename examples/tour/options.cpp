@@ -32,12 +32,12 @@ Options parse_options(const std::vector<std::string>& arguments) {
 std::string usage() {
   return R"(usage: posenc_tour [--text FILE] [--out DIR] [--only TITLE]...
 
-Shows what positional encodings do to attention, on the words of a text: in the terminal, and in
-DIR/report.html, one page with pictures that needs no network.
+Shows the effect of positional encodings on attention, on the words of a text: in the terminal, and
+in DIR/report.html, one page with pictures that needs no network.
 
-  --text FILE   the text to read; without it, README.md of this folder or one above it
-  --out DIR     where to write; without it, tour-report
-  --only TITLE  a section, by its title or a part of it; may be given again. Without it, all
+  --text FILE   the text to read; default README.md of this folder or one above it
+  --out DIR     folder for the output; default tour-report
+  --only TITLE  run a section, by its title or a part of it; may be repeated. Default: all
 )";
 }
 

@@ -63,21 +63,21 @@ std::string usage() {
   for (const std::string& method : methods()) all += (all.empty() ? "" : ",") + method;
   return cat(R"(train_short_test_long [options]
 
-Trains small language models that differ in their positional encoding alone, on bytes of text, and asks them about
-texts up to 8 times as long as those they were trained on.
+Trains small language models that differ only in their positional encoding, on bytes of text, and evaluates them on
+texts up to 8 times as long as in training.
 
-  --text PATH      a file, or a folder with all files in it; may be given again. Without it, the headers of Eigen
-  --budget NAME    smoke: seconds, to see that it runs; default: 2 layers of width 64, one seed, some minutes; long: the
-                   same with three seeds
+  --text PATH      a file, or a folder with all its files; may be repeated. Default: the headers of Eigen
+  --budget NAME    smoke: a test of some seconds; default: 2 layers of width 64, one seed, some minutes; long: the same
+                   with three seeds
   --methods A,B    of )",
              all, R"(
-  --threads N      from 1 to 4; without it, 2. They change no bit of the results
-  --out DIR        where results and checkpoints go; without it, build/study, where the tour looks for them
-  --resume         go on from the checkpoints in DIR, with the same bits
+  --threads N      from 1 to 4; default 2. The number changes no bit of the results
+  --out DIR        folder for results and checkpoints; default build/study, where the tour searches them
+  --resume         continue from the checkpoints in DIR, with the same bits
   --help           this text
 
 Ctrl-C saves and stops. The exit status is 0; 1 if a file cannot be read or written, or a model learns nothing; 2 if the
-command line makes no sense; 130 after Ctrl-C.
+command line is invalid; 130 after Ctrl-C.
 )");
 }
 

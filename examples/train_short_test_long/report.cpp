@@ -158,13 +158,13 @@ void show_setting(tour::Report& page, const Options& options, const Text& text,
           budget.seeds == 1
               ? "one seed, so that differences of a few hundredths of a bit may be chance."
               : cat(budget.seeds,
-                    " seeds: means, and ± half of what lies between the lowest and "
-                    "the highest.")));
+                    " seeds: means, ± half the difference between the highest and the "
+                    "lowest.")));
   page.paragraph(cat("Text: ", text.training_files, " files of ",
-                     grouped(static_cast<Index>(text.training.size())), " bytes to train on; of ",
+                     grouped(static_cast<Index>(text.training.size())), " bytes for training; of ",
                      text.held_out_files, " others, about ", grouped(budget.held_out_bytes),
-                     " bytes are asked for, the same at every length. A model that knew only how "
-                     "frequent bytes are would need ",
+                     " bytes for evaluation, the same at every length. A model that knows only the "
+                     "frequencies of bytes needs ",
                      fixed(results.unigram_bits, 3), " bits per byte. ", posenc::build_info(),
                      "."));
 }
@@ -173,8 +173,8 @@ void show_speed(tour::Report& page, const Options& options, const Results& resul
   if (results.speeds.empty()) return;
   page.section("Throughput of training");
   tour::Table table{cat("With ", options.threads, options.threads == 1 ? " thread" : " threads",
-                        ", which multiply and add ", fixed(results.peak * 1e-9, 0),
-                        " GFLOP/s at most (measured)"),
+                        " with a peak of ", fixed(results.peak * 1e-9, 0),
+                        " GFLOP/s of multiply-adds (measured)"),
                     {"method", "tokens/s", "of the peak", "in products", "in attention"},
                     {}};
   for (const std::string& method : options.methods) {
@@ -188,10 +188,9 @@ void show_speed(tour::Report& page, const Options& options, const Results& resul
          percent(speed.spent.products / of_threads), percent(speed.spent.attention / of_threads)});
   }
   page.paragraph(
-      "Of the time of all threads over whole steps: batches, optimiser, sums of gradients and "
-      "waiting "
-      "for each other included. Attention is posenc's module with its four projections; products "
-      "are the other linear layers.");
+      "Shares are of the time of all threads over complete steps, with batches, optimiser, sums of "
+      "gradients and waiting for other threads. Attention is posenc's module with its four "
+      "projections; products are the other linear layers.");
   page.table(table);
 }
 
@@ -205,23 +204,23 @@ void report(const Options& options, const Text& text, const Results& results) {
   page.chapter("The study");
   show_setting(page, options, text, results);
 
-  page.chapter("Trained on short texts, asked about long ones");
-  page.section("Every method as it was trained");
+  page.chapter("Trained on short texts, evaluated on long ones");
+  page.section("All methods as trained");
   std::vector<Line> lines;
   for (const std::string& method : options.methods) {
     lines.push_back(line_of(results, spelled(method), method));
   }
   const std::string title =
-      cat("Bits per byte at texts of so many bytes, trained on ", options.budget.shape.length);
+      cat("Bits per byte by length of the text in bytes, trained on ", options.budget.shape.length);
   page.table(table_of(title, lines));
   if (!results.refusal.empty()) {
-    page.paragraph("A learned table has no rows beyond its training, and says so:");
+    page.paragraph("A learned table has no rows beyond the trained length. It throws:");
     page.verbatim(results.refusal);
   }
   page.picture(
       picture_of("bits_by_length", "Bits per byte against the length of the text", lines),
-      "Every byte is asked for once at each length, with all of its text before it. A line "
-      "that rises has not learned to use places that it never saw.");
+      "Every byte is predicted once at each length, from all of its text before it. A line that "
+      "rises means that the encoding does not extrapolate beyond the trained length.");
   if (has_rope) {
     page.section("RoPE rescaled, without further training");
     lines = {line_of(results, "as trained", "rope")};
@@ -229,7 +228,7 @@ void report(const Options& options, const Text& text, const Results& results) {
       lines.push_back(line_of(results, scaling.name, "rope", scaling.name));
     }
     page.paragraph(
-        "The factor is that of the lengths, so that at the trained one nothing changes.");
+        "The factor is the ratio of the lengths, so nothing changes at the trained length.");
     page.table(table_of(title, lines));
     page.picture(
         picture_of("rescaled_rope", "RoPE under rules that rescale its frequencies", lines),
@@ -239,25 +238,25 @@ void report(const Options& options, const Text& text, const Results& results) {
     for (const Scaling& scaling : scalings()) {
       lines.push_back(line_of(results, scaling.name, "rope", scaling.name, true));
     }
-    page.paragraph(cat("Trained for ", options.budget.further_steps(), " steps more on texts of ",
-                       options.budget.longest(),
-                       " bytes with factor 8, as many bytes a step as "
-                       "before, and asked with that factor at every length. Dynamic NTK takes its "
-                       "own from the length."));
+    page.paragraph(
+        cat("Trained for ", options.budget.further_steps(), " more steps on texts of ",
+            options.budget.longest(),
+            " bytes with factor 8, with the same number of bytes per step, and "
+            "evaluated with that factor at every length. Dynamic NTK computes its own factor "
+            "from the length."));
     page.table(table_of(title, lines));
   }
 
   page.chapter("The trained models");
   page.section("Attention by distance");
-  page.picture(
-      attention_picture(options, results),
-      "The weight of the key so many bytes back, on average over queries that have one, at "
-      "the trained length. A line is a head, a colour is a layer.");
+  page.picture(attention_picture(options, results),
+               "Weight of the key by its distance in bytes, averaged over the queries that have "
+               "such a key, at "
+               "the trained length. A line is a head, a colour is a layer.");
   show_speed(page, options, results);
   page.paragraph(
-      "What these numbers do not say: how models of another size, trained longer, or on other "
-      "text, "
-      "would fare. Models as small as these live on the last few bytes.");
+      "These numbers do not apply to models of another size, to longer training, or to other text. "
+      "Models as small as these mainly use the last few bytes.");
 
   const auto path = options.out / "report.html";
   page.write(path, "Train short, test long: positional encodings on longer texts");

@@ -100,7 +100,7 @@ TrainingState Study::train(const Job& job) {
       save(path, settings, state);
       progress_.end();
       throw Interrupted(cat("stopped in step ", state.step, " of ", job.name, ", seed ", job.seed,
-                            "; --resume goes on from there"));
+                            "; --resume continues from there"));
     }
     const Windows batch = training_windows(text_, static_cast<std::uint64_t>(job.seed), state.step,
                                            job.batch, job.length);

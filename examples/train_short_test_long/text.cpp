@@ -95,8 +95,9 @@ fs::path default_text() {
   for (std::string folder; std::getline(folders, folder, '|');) {
     if (fs::is_directory(fs::path(folder) / "Eigen", error)) return fs::path(folder) / "Eigen";
   }
-  throw tour::FileError("Eigen's headers are no longer where they were (" STUDY_EIGEN_FOLDERS
-                        "): name a text with --text");
+  throw tour::FileError(
+      "Eigen's headers are missing in the folders of the build (" STUDY_EIGEN_FOLDERS
+      "): name a text with --text");
 }
 
 std::uint64_t mixed(std::uint64_t seed, std::uint64_t first, std::uint64_t second) {
