@@ -50,7 +50,7 @@ posenc::RelativeBias<float> relative_bias(HeadsView<const float> table, posenc::
 
 }  // namespace
 
-TEST_CASE("empty queries have gradients of masks at once", "[hostile]") {
+TEST_CASE("mask gradients of empty queries return at once", "[hostile]") {
   float number = 0;
   std::array<float, 3> mask{1, 2, 3}, sums{};
   for_empty<4>({1, 3, 1, 8}, [&](const std::array<Index, 4>& n) {
@@ -67,7 +67,7 @@ TEST_CASE("empty queries have gradients of masks at once", "[hostile]") {
   REQUIRE(sums == std::array<float, 3>{});
 }
 
-TEST_CASE("empty calls by position are done at once", "[hostile]") {
+TEST_CASE("empty calls by position return at once", "[hostile]") {
   float number = 0;
   for_empty<4>({1, 3, 1, 8}, [&](const std::array<Index, 4>& n) {
     if (!has_no_rows(n)) return;
@@ -86,7 +86,7 @@ TEST_CASE("empty calls by position are done at once", "[hostile]") {
   });
 }
 
-TEST_CASE("keys without channels, however many, have nothing to do", "[hostile]") {
+TEST_CASE("any number of keys without channels needs no work", "[hostile]") {
   float number = 0;
   std::array<float, 3> lse{};
   const auto q = heads_of(&number, {1, 3, 1, 0}), k = heads_of(&number, {1, huge, 1, 0});
@@ -106,7 +106,7 @@ TEST_CASE("keys without channels, however many, have nothing to do", "[hostile]"
                            {.weights = {&number, huge, 1, 3, 0}});
 }
 
-TEST_CASE("relative biases of empty calls are done at once", "[hostile]") {
+TEST_CASE("relative biases of empty calls return at once", "[hostile]") {
   float number = 0;
   std::array<float, 40> rows{};
   for_empty<4>({1, 3, 1, 8}, [&](const std::array<Index, 4>& n) {
@@ -127,7 +127,7 @@ TEST_CASE("relative biases of empty calls are done at once", "[hostile]") {
   });
 }
 
-TEST_CASE("relative tables without channels may say any number of rows", "[hostile]") {
+TEST_CASE("relative tables without channels may have any number of rows", "[hostile]") {
   std::array<float, 3> numbers{}, lse{};
   const auto q = heads_of(numbers.data(), {1, 3, 1, 0});
   for (const Index rows : {Index{1} << 31, Index{1} << 40, Index{1} << 62, ~(Index{1} << 63)}) {
@@ -153,7 +153,7 @@ TEST_CASE("relative tables without channels may say any number of rows", "[hosti
   }
 }
 
-TEST_CASE("a relative bias is not looked for among keys without channels", "[hostile]") {
+TEST_CASE("a relative bias is not searched for keys without channels", "[hostile]") {
   float number = 0;
   const auto q = heads_of(&number, {1, 3, 1, 0}), k = heads_of(&number, {1, huge, 1, 0});
   const auto table = heads_of(&number, {1, 5, 1, 0});
@@ -163,7 +163,7 @@ TEST_CASE("a relative bias is not looked for among keys without channels", "[hos
   make([&] { posenc::attention<float>(k, q, q, k, options, bias); });
 }
 
-TEST_CASE("projected tokens that are none are done at once", "[hostile]") {
+TEST_CASE("projections of no tokens return at once", "[hostile]") {
   float number = 0;
   for_empty<2>({1, 3}, [&](const std::array<Index, 2>& n) {
     for (const Index in : {0, 4}) {
@@ -182,7 +182,7 @@ TEST_CASE("projected tokens that are none are done at once", "[hostile]") {
   });
 }
 
-TEST_CASE("layers of nothing take any number of tokens", "[hostile]") {
+TEST_CASE("layers without channels accept any number of tokens", "[hostile]") {
   float number = 0;
   for (const Index batch : {Index{1}, Index{1} << 31, huge, Index{1} << 62}) {
     for (const Index seq : {Index{1}, Index{1} << 31, huge, Index{1} << 62}) {
@@ -199,7 +199,7 @@ TEST_CASE("layers of nothing take any number of tokens", "[hostile]") {
   }
 }
 
-TEST_CASE("modules are done with empty batches at once", "[hostile]") {
+TEST_CASE("modules with empty batches return at once", "[hostile]") {
   float number = 0;
   const auto run = [&](const auto& module) {
     auto gradients = module.zero_gradients();
@@ -235,7 +235,7 @@ TEST_CASE("modules are done with empty batches at once", "[hostile]") {
       posenc::Alibi({.heads = 2, .form = posenc::AlibiForm::Symmetric})));
 }
 
-TEST_CASE("caches are done with empty tensors at once", "[hostile]") {
+TEST_CASE("caches with empty tensors return at once", "[hostile]") {
   float number = 0;
   const posenc::MultiHeadAttention<float> module({.model_dim = 8, .heads = 1});
   for (const Index window : {0, 16}) {
@@ -287,7 +287,7 @@ TEST_CASE("caches are done with empty tensors at once", "[hostile]") {
   }
 }
 
-TEST_CASE("empty heads are normalised and added to at once", "[hostile]") {
+TEST_CASE("empty heads are normalised, and biases added to them, at once", "[hostile]") {
   float number = 0;
   std::array<float, 24> sums{};
   const std::array<double, 1> logits{1.0};

@@ -113,7 +113,7 @@ TEST_CASE("empty tensors are rotated by XPos at once", "[hostile]") {
   });
 }
 
-TEST_CASE("empty keys are moved at once", "[hostile]") {
+TEST_CASE("empty keys are shifted at once", "[hostile]") {
   const posenc::Rope<Interleaved> rope(plain);
   for_heads([&](const HeadsView<float>& x, const Positions& p) {
     make([&] { posenc::shift_keys(x, rope, p); });

@@ -37,7 +37,7 @@ TEST_CASE("grids without cells are made at once", "[hostile]") {
   });
 }
 
-TEST_CASE("pictures and videos without patches are made at once", "[hostile]") {
+TEST_CASE("images and videos without patches are made at once", "[hostile]") {
   for_all_empty<3>({2, 4, 6}, [](const std::array<Index, 3>& n) {
     INFO(n[0] << ", " << n[1] << ", " << n[2]);
     const posenc::VideoGrid grid{.frames = n[0], .rows = n[1], .cols = n[2]};

@@ -10,7 +10,7 @@
 
 namespace hostile_test {
 
-TEST_CASE("extents, strides and counts that no sane caller has are refused", "[hostile]") {
+TEST_CASE("impossible extents, strides and counts are rejected", "[hostile]") {
   std::mt19937_64 random(1);
   for (int i = 0; i < 20000; ++i) {
     std::array<std::uint8_t, 96> bytes;

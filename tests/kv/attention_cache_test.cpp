@@ -79,7 +79,7 @@ void round_keys(attention_test::Case<T>& c) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("through a cache, decoding and prefill have the bits of tensors",
+TEMPLATE_TEST_CASE("decoding and prefill over a cache are bit-identical to tensors",
                    "[attention][cache][bits]", float, Eigen::bfloat16) {
   using T = TestType;
   for (const Variant& variant : attention_test::variants()) {
@@ -98,7 +98,7 @@ TEMPLATE_TEST_CASE("through a cache, decoding and prefill have the bits of tenso
   }
 }
 
-TEMPLATE_TEST_CASE("a ring has the bits of tensors for what lies in its window",
+TEMPLATE_TEST_CASE("a ring is bit-identical to tensors within its window",
                    "[attention][cache][bits]", float, Eigen::bfloat16) {
   using T = TestType;
   for (const Variant& variant : attention_test::variants()) {
@@ -119,7 +119,7 @@ TEMPLATE_TEST_CASE("a ring has the bits of tensors for what lies in its window",
   }
 }
 
-TEMPLATE_TEST_CASE("a cache of 16 bits gives float queries the bits of rounded keys",
+TEMPLATE_TEST_CASE("float queries over a 16-bit cache are bit-identical to rounded keys",
                    "[attention][cache][bits]", Eigen::half, Eigen::bfloat16) {
   using S = TestType;
   for (const Variant& variant : attention_test::variants()) {
@@ -136,7 +136,7 @@ TEMPLATE_TEST_CASE("a cache of 16 bits gives float queries the bits of rounded k
   }
 }
 
-TEST_CASE("a cache of double serves double", "[attention][cache][bits]") {
+TEST_CASE("a cache of double supports double queries", "[attention][cache][bits]") {
   const Variant& variant = attention_test::variants().back();
   Decoding<double> whole(variant), cut(variant);
   whole.prefill();
@@ -148,7 +148,7 @@ TEST_CASE("a cache of double serves double", "[attention][cache][bits]") {
   CHECK(same_bits(cut.lse.view(), whole.lse.view()));
 }
 
-TEST_CASE("each batch row reads its own sequence, as long as it is", "[attention][cache]") {
+TEST_CASE("each batch row reads its own sequence at its own length", "[attention][cache]") {
   constexpr Index heads = 4, kv_heads = 2, dim = 8, queries = 3;
   support::Random random(1);
   KvCache<float> cache({.sequences = 3, .kv_heads = kv_heads, .head_dim = dim, .capacity = 300});
@@ -171,7 +171,7 @@ TEST_CASE("each batch row reads its own sequence, as long as it is", "[attention
   }
 }
 
-TEST_CASE("what a cache has forgotten does not show", "[attention][cache]") {
+TEST_CASE("removed keys have no effect", "[attention][cache]") {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   constexpr Index dim = 8;
   const posenc::KvCacheConfig config{
@@ -195,7 +195,7 @@ TEST_CASE("what a cache has forgotten does not show", "[attention][cache]") {
   CHECK(support::same_bits(out.view(), want.view()));
 }
 
-TEST_CASE("a cache refuses what it cannot answer", "[attention][cache][errors]") {
+TEST_CASE("attention over a cache rejects invalid calls", "[attention][cache][errors]") {
   constexpr Index dim = 8;
   KvCache<float> cache({.sequences = 2, .kv_heads = 2, .head_dim = dim, .capacity = 100});
   support::Random random(3);
@@ -233,7 +233,7 @@ TEST_CASE("a cache refuses what it cannot answer", "[attention][cache][errors]")
         rule);
 }
 
-TEST_CASE("a ring refuses windows that reach beyond what it has", "[attention][cache][errors]") {
+TEST_CASE("a ring rejects windows that reach evicted keys", "[attention][cache][errors]") {
   constexpr Index dim = 8;
   KvCache<float> ring({.sequences = 2, .kv_heads = 1, .head_dim = dim, .window = 10});
   support::Random random(4);

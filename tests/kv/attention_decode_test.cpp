@@ -66,7 +66,7 @@ void run_in_chunks(Decoding<T>& d, Index chunk, Place place) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("decoding over several tiles gives the bits of prefill", "[attention][bits]",
+TEMPLATE_TEST_CASE("decoding over several tiles is bit-identical to prefill", "[attention][bits]",
                    float, Eigen::bfloat16) {
   using T = TestType;
   std::size_t turn = 0;

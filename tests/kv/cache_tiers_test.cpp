@@ -30,7 +30,7 @@ using ComputeOnTiers = tiers::Joined<tiers::AllWith<float>, tiers::AllWith<doubl
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("attention to a cache gives the bits of tensors on every tier",
+TEMPLATE_LIST_TEST_CASE("attention over a cache is bit-identical to tensors on every tier",
                         "[attention][cache][tiers]", OnTiers) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
@@ -51,7 +51,7 @@ TEMPLATE_LIST_TEST_CASE("attention to a cache gives the bits of tensors on every
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("few keys of many heads of a cache give the bits of tensors on every tier",
+TEMPLATE_LIST_TEST_CASE("few cached keys of many heads are bit-identical to tensors on every tier",
                         "[attention][cache][tiers]", OnTiers) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;

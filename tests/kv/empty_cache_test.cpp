@@ -78,7 +78,7 @@ TEST_CASE("a cache without keys gives zeros", "[attention]") {
   }
 }
 
-TEST_CASE("packed queries meet sequences with and without keys", "[attention]") {
+TEST_CASE("packed queries attend to sequences with and without keys", "[attention]") {
   const posenc::KvBlockPool pool({.byte_limit = std::size_t{1} << 24});
   for (const bool has_pool : {false, true}) {
     auto cache = make_cache(has_pool, false, pool);
@@ -105,7 +105,7 @@ TEST_CASE("packed queries meet sequences with and without keys", "[attention]") 
   }
 }
 
-TEST_CASE("a cache takes no keys as well as some", "[attention]") {
+TEST_CASE("an append may have no keys", "[attention]") {
   const posenc::KvBlockPool pool({.byte_limit = std::size_t{1} << 24});
   for (const bool has_pool : {false, true}) {
     for (const bool is_ring : {false, true}) {
@@ -149,7 +149,7 @@ TEST_CASE("a cache takes no keys as well as some", "[attention]") {
   }
 }
 
-TEST_CASE("biases meet any extent of 0", "[attention]") {
+TEST_CASE("biases accept any extent of 0", "[attention]") {
   // Bits of `zeros`: batch, queries, keys, heads, kv_heads, dim, value_dim, width of the relative
   // queries.
   for (unsigned zeros = 0; zeros < 256; ++zeros) {
@@ -239,7 +239,7 @@ TEST_CASE("a relative table has at least one row", "[attention]") {
                                           {.causal = Causal::No}, bias));
 }
 
-TEST_CASE("the smallest module takes any number of tokens", "[attention]") {
+TEST_CASE("the smallest module accepts any number of tokens", "[attention]") {
   posenc::MultiHeadAttention<float> module({.model_dim = 1, .heads = 1});
   module.randomize(1);
   module.output_projection.bias.fill(0.5F);

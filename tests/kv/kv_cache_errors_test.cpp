@@ -22,7 +22,7 @@ using posenc::ShapeError;
 using support::Heads;
 using support::message_of;
 
-TEST_CASE("a cache without sense is refused", "[attention][cache][errors]") {
+TEST_CASE("invalid settings of a cache are rejected", "[attention][cache][errors]") {
   const auto error = [](KvCacheConfig config) {
     return message_of<ConfigError>([&] { KvCache<float> cache(config); });
   };
@@ -62,7 +62,7 @@ TEST_CASE("a cache without sense is refused", "[attention][cache][errors]") {
       "and 19 numbers");
 }
 
-TEST_CASE("bad calls name their rule and write nothing", "[attention][cache][errors]") {
+TEST_CASE("invalid calls name their rule and write nothing", "[attention][cache][errors]") {
   KvCache<float> cache(full_cache(256, 3)), small_ring(ring(10, 4));
   support::Random random(8);
   const auto some = [&](Index batch, Index n, Index h, Index d) {

@@ -74,7 +74,7 @@ bool same(const KvCache<S>& a, const KvCache<S>& b) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a restored ring is the ring that was saved", "[attention][cache][ring]", float,
+TEMPLATE_TEST_CASE("a restored ring equals the saved ring", "[attention][cache][ring]", float,
                    Eigen::half, Eigen::bfloat16) {
   using S = TestType;
   constexpr Index window = 40, max_append = 9;
@@ -105,8 +105,7 @@ TEMPLATE_TEST_CASE("a restored ring is the ring that was saved", "[attention][ca
   }
 }
 
-TEST_CASE("a ring goes on from the last keys alone, wherever they begin",
-          "[attention][cache][ring]") {
+TEST_CASE("a ring continues from its last keys, wherever they begin", "[attention][cache][ring]") {
   constexpr Index window = 40, max_append = 9;
   for (const Index n : {60, 130, 300}) {
     for (const Index forget : {1, 5, 11}) {
@@ -133,7 +132,7 @@ TEST_CASE("a ring goes on from the last keys alone, wherever they begin",
   }
 }
 
-TEST_CASE("a ring that was cut and saved, and one that was saved while empty",
+TEST_CASE("a ring saved after a truncation, and a ring saved while empty",
           "[attention][cache][ring]") {
   KvCache<float> cache(ring(40, 9)), again(ring(40, 9));
   append(cache, 700, 9, 1);
@@ -153,7 +152,7 @@ TEST_CASE("a ring that was cut and saved, and one that was saved while empty",
   CHECK(support::same_bits(attend(again, 7, 40).view(), attend(cache, 7, 40).view()));
 }
 
-TEST_CASE("a larger ring takes what a smaller one had, and a cache without end as well",
+TEST_CASE("keys of a ring can be restored to a larger ring or to a cache without a window",
           "[attention][cache]") {
   KvCache<float> small(ring(40, 9)), large(ring(500, 100)), full(full_cache(300)),
       grown(full_cache(600));
@@ -171,7 +170,7 @@ TEST_CASE("a larger ring takes what a smaller one had, and a cache without end a
   CHECK(same(grown, full));
 }
 
-TEST_CASE("what cannot be restored leaves the sequence as it was", "[attention][cache][errors]") {
+TEST_CASE("a rejected restore leaves the sequence unchanged", "[attention][cache][errors]") {
   KvCache<float> rings(ring(40, 9, 2)), full(full_cache(128));
   append(rings, 300, 9, 1);
   append(full, 100, 100, 1);
@@ -210,8 +209,7 @@ TEST_CASE("what cannot be restored leaves the sequence as it was", "[attention][
   CHECK(rings.length(1) == Index{1} << 53);
 }
 
-TEST_CASE("a query that sees none of the keys that were restored has probabilities of 0",
-          "[kv_cache][restore]") {
+TEST_CASE("a query that sees no restored key has probabilities of 0", "[kv_cache][restore]") {
   KvCache<float> cache(ring(256, 1));
   auto k = some<float>(70, dim, 1), v = some<float>(70, value_dim, 2);
   cache.restore(0, 130, k.view(), v.view());  // begins inside of a tile
@@ -230,7 +228,7 @@ TEST_CASE("a query that sees none of the keys that were restored has probabiliti
   }
 }
 
-TEST_CASE("scores of keys that a ring has lost are -inf", "[kv_cache][restore]") {
+TEST_CASE("scores of evicted keys are -inf", "[kv_cache][restore]") {
   KvCache<float> cache(ring(256, 1));
   auto k = some<float>(70, dim, 1), v = some<float>(70, value_dim, 2);
   cache.restore(0, 130, k.view(), v.view());  // begins inside of a tile
@@ -250,7 +248,7 @@ TEST_CASE("scores of keys that a ring has lost are -inf", "[kv_cache][restore]")
   }
 }
 
-TEST_CASE("a copy of a ring without keys has nothing of what was there before its first one",
+TEST_CASE("a copy of a ring without keys has no contents from before its first key",
           "[kv_cache][restore]") {
   KvCache<float> cache({.sequences = 2,
                         .kv_heads = heads,

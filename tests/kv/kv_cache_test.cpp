@@ -123,11 +123,12 @@ struct Given {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("what is appended comes back", "[attention][cache]", (Given<float, float>),
-                   (Given<double, double>), (Given<Eigen::half, Eigen::half>),
-                   (Given<Eigen::bfloat16, Eigen::bfloat16>), (Given<Eigen::half, float>),
-                   (Given<Eigen::bfloat16, float>), (Given<float, Eigen::half>),
-                   (Given<float, Eigen::bfloat16>), (Given<Eigen::bfloat16, Eigen::half>)) {
+TEMPLATE_TEST_CASE("appended keys and values can be copied out", "[attention][cache]",
+                   (Given<float, float>), (Given<double, double>),
+                   (Given<Eigen::half, Eigen::half>), (Given<Eigen::bfloat16, Eigen::bfloat16>),
+                   (Given<Eigen::half, float>), (Given<Eigen::bfloat16, float>),
+                   (Given<float, Eigen::half>), (Given<float, Eigen::bfloat16>),
+                   (Given<Eigen::bfloat16, Eigen::half>)) {
   using S = typename TestType::S;
   using T = typename TestType::T;
   support::Random random(1);
@@ -156,7 +157,7 @@ TEMPLATE_TEST_CASE("what is appended comes back", "[attention][cache]", (Given<f
   }
 }
 
-TEMPLATE_TEST_CASE("any mixture of calls leaves what a plain list would hold", "[attention][cache]",
+TEMPLATE_TEST_CASE("any mixture of calls gives the contents of a plain list", "[attention][cache]",
                    float, double, Eigen::half, Eigen::bfloat16) {
   using S = TestType;
   support::Random random(4);

@@ -22,7 +22,7 @@ using posenc::HeadsView;
 using support::Heads;
 using support::to_double;
 
-TEST_CASE("how tokens are cut into appends does not matter", "[attention][cache]") {
+TEST_CASE("the split of tokens into appends does not matter", "[attention][cache]") {
   support::Random random(2);
   const Index n = 400;
   auto k = Heads<float>::random(random, 1, n, heads, dim);
@@ -89,7 +89,7 @@ TEST_CASE("a ring holds the window of each of the last queries", "[attention][ca
   }
 }
 
-TEST_CASE("a tile tells of values that are not finite until it begins anew", "[attention][cache]") {
+TEST_CASE("a tile is marked as non-finite until it is reset", "[attention][cache]") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   KvCache<Eigen::half> cache(ring(1, 128));
   REQUIRE(cache.capacity() == 256);
@@ -117,7 +117,7 @@ TEST_CASE("a tile tells of values that are not finite until it begins anew", "[a
   CHECK(tile_of(cache, 0, 0, 2).finite);
 }
 
-TEMPLATE_TEST_CASE("a token at a time, of heads so large that they lie further apart",
+TEMPLATE_TEST_CASE("one token per append, with heads so large that they are padded",
                    "[attention][cache]", float, double, Eigen::half, Eigen::bfloat16) {
   using S = TestType;
   constexpr Index tokens = 150, wide = 192, values = 130;

@@ -171,7 +171,8 @@ void step(support::Random& random, KvCache<float>& cache, Model& model, Index li
 
 }  // namespace
 
-TEST_CASE("a pool refuses what it has no room for and nothing else", "[attention][cache][pool]") {
+TEST_CASE("a pool rejects exactly the calls that it has no memory for",
+          "[attention][cache][pool]") {
   support::Random random(6);
   for (const bool is_ring : {false, true}) {
     const std::size_t bytes =

@@ -176,7 +176,7 @@ struct Step {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a cache on a pool is one with memory of its own, whatever is done to it",
+TEMPLATE_TEST_CASE("a cache on a pool equals one that owns its memory after any calls",
                    "[attention][cache][pool]", float, Eigen::bfloat16) {
   using S = TestType;
   support::Random random(4);
@@ -227,7 +227,7 @@ TEMPLATE_TEST_CASE("a cache on a pool is one with memory of its own, whatever is
   }
 }
 
-TEST_CASE("memory is in proportion to the keys that are there", "[attention][cache][pool]") {
+TEST_CASE("memory is proportional to the number of stored keys", "[attention][cache][pool]") {
   const KvBlockPool pool({no_limit});
   KvCache<Eigen::bfloat16> cache(full_cache(131072, 64), pool);
   CHECK(pool.bytes() == 0);
@@ -270,7 +270,8 @@ TEST_CASE("a copied prefix is shared until one side writes", "[attention][cache]
   CHECK(tile_of(cache, 1, 0, 1).keys == tile_of(cache, 2, 0, 1).keys);
 }
 
-TEST_CASE("erasing the end of a sequence leaves a shared tile alone", "[attention][cache][pool]") {
+TEST_CASE("erasing the end of a sequence does not write to a shared tile",
+          "[attention][cache][pool]") {
   const KvBlockPool pool({no_limit});
   KvCache<float> cache(full_cache(200, 2), pool);
   append(cache, 0, 60);
@@ -287,8 +288,7 @@ TEST_CASE("erasing the end of a sequence leaves a shared tile alone", "[attentio
   CHECK(!tile_of(cache, 0, 1, 0).finite);
 }
 
-TEST_CASE("an exhausted pool says so, and nothing has changed",
-          "[attention][cache][pool][errors]") {
+TEST_CASE("an exhausted pool throws and changes nothing", "[attention][cache][pool][errors]") {
   KvCache<float> any(full_cache(1), KvBlockPool({no_limit}));
   const std::size_t block = any.block_bytes();
   const std::string size = std::to_string(block), limit = std::to_string(4 * block);
@@ -340,7 +340,7 @@ TEST_CASE("an exhausted pool says so, and nothing has changed",
         "posenc::KvBlockPool: byte_limit must be given");
 }
 
-TEST_CASE("caches keep their pool, and blocks go back to where they came from",
+TEST_CASE("caches keep their pool alive, and blocks return to their own pool",
           "[attention][cache][pool]") {
   const KvBlockPool first({no_limit}), second({no_limit});
   KvCache<float> a(full_cache(1000), first), b(full_cache(1000), second);
@@ -364,7 +364,7 @@ TEST_CASE("caches keep their pool, and blocks go back to where they came from",
   CHECK(first.blocks() == 0);
 }
 
-TEST_CASE("a pool that was moved is the same one on both sides", "[attention][cache][pool]") {
+TEST_CASE("a moved pool remains the same pool on both sides", "[attention][cache][pool]") {
   KvBlockPool pool({no_limit});
   const KvBlockPool taken = std::move(pool);
   KvCache<float> cache(full_cache(500), pool);  // NOLINT(bugprone-use-after-move)
@@ -373,7 +373,7 @@ TEST_CASE("a pool that was moved is the same one on both sides", "[attention][ca
   CHECK(pool.blocks() == 1);
 }
 
-TEST_CASE("what a cache held goes back to the pool by its own size", "[attention][cache][pool]") {
+TEST_CASE("blocks return to the pool with their own size", "[attention][cache][pool]") {
   const KvBlockPool pool({no_limit});
   KvCache<float> wide(full_cache(1000), pool);
   KvCache<float> narrow({.kv_heads = 1, .head_dim = 2, .capacity = 300}, pool);

@@ -160,7 +160,7 @@ class ScaledKeys {
 
 }  // namespace
 
-TEST_CASE("a cache of 8 bits with scales attends as one of the floats that it stands for",
+TEST_CASE("an 8-bit cache with scales attends as a cache of its decoded floats",
           "[attention][source]") {
   constexpr Index keys = 150, kv_heads = 2, heads = 4, dim = 20, value_dim = 9, queries = 3;
   using Tier = posenc::tier::Best;

@@ -131,11 +131,11 @@ TEMPLATE_TEST_CASE("bias laws: FIRE", "[laws]", float, double) {
                              2);
 }
 
-TEMPLATE_TEST_CASE("bias laws: a user's own", "[laws]", float, double) {
+TEMPLATE_TEST_CASE("bias laws: a user's bias", "[laws]", float, double) {
   laws::check_bias<TestType>(user::LogDistance{.strength = 0.3}, 3);
 }
 
-TEMPLATE_TEST_CASE("biases serve scores of every element type", "[laws]", float, double,
+TEMPLATE_TEST_CASE("biases support scores of every element type", "[laws]", float, double,
                    Eigen::half, Eigen::bfloat16) {
   STATIC_REQUIRE(posenc::ScoreBias<posenc::NoBias, TestType>);
   STATIC_REQUIRE(posenc::ScoreBias<posenc::Alibi, TestType>);

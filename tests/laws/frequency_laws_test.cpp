@@ -93,11 +93,12 @@ TEST_CASE("frequency laws catch a frequency that is negative", "[laws][!shouldfa
   laws::check_falling(Frequencies::from_inv_freq(std::array{1.0, -0.5}));
 }
 
-TEST_CASE("frequency laws catch a pair that turns after one that does not", "[laws][!shouldfail]") {
+TEST_CASE("frequency laws catch a nonzero frequency after a zero one", "[laws][!shouldfail]") {
   laws::check_falling(Frequencies::from_inv_freq(std::array{1.0, 0.0, 0.5}));
 }
 
-TEST_CASE("frequency laws catch an attention factor that stays", "[laws][!shouldfail]") {
+TEST_CASE("frequency laws catch an attention factor that does not return to 1",
+          "[laws][!shouldfail]") {
   laws::check_unscaled(Frequencies::from_inv_freq(std::array{1.0, 0.01}, 1.25), 10000);
 }
 

@@ -141,7 +141,7 @@ TEST_CASE("rotary laws catch scores of absolute positions", "[laws][!shouldfail]
   laws::check_rotary<float>(KeysLeftAlone(yarn), 8, 0, 8);
 }
 
-TEST_CASE("rotary laws catch a slice that is wider than it should be", "[laws][!shouldfail]") {
+TEST_CASE("rotary laws catch a slice that is too wide", "[laws][!shouldfail]") {
   laws::check_rotary<float>(Rope<HalfRotate>(yarn), 8, 0, 6);
 }
 

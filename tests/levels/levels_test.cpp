@@ -102,7 +102,7 @@ double greatest_difference(const std::vector<T>& a, const std::vector<T>& b) {
 
 }  // namespace
 
-TEST_CASE("each unit says what it was compiled for", "[levels]") {
+TEST_CASE("each unit reports what it was compiled for", "[levels]") {
   const LevelUnit plain = x86_64_unit();
   CHECK(std::string(plain.tier) == "sse2");
   CHECK(std::string(plain.level) == "sse2");
@@ -151,7 +151,7 @@ TEST_CASE("units with fma give the same bits", "[levels]") {
   }
 }
 
-TEST_CASE("units without fma differ by last places", "[levels]") {
+TEST_CASE("units without fma differ in the last places", "[levels]") {
   const Results plain(x86_64_unit());
   for (const LevelUnit& unit : units(true, false)) {
     INFO(name(unit));
@@ -176,7 +176,7 @@ TEST_CASE("units without fma differ by last places", "[levels]") {
   }
 }
 
-TEST_CASE("a unit's result does not depend on who ran before", "[levels]") {
+TEST_CASE("a unit's result does not depend on the units that ran before", "[levels]") {
   auto all = units(true, true);
   std::vector<Results> before;
   for (const LevelUnit& unit : all) before.emplace_back(unit);

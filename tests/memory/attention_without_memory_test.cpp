@@ -273,7 +273,7 @@ TEST_CASE("a ragged batch over a cache without memory", "[memory][attention][cac
   }
 }
 
-TEST_CASE("merge takes no memory", "[memory][merge]") {
+TEST_CASE("merge allocates nothing", "[memory][merge]") {
   const auto other = numbers(queries * heads * dim + queries * heads, 6);
   CHECK(check_calls("merge", numbers(queries * heads * dim + queries * heads, 5),
                     [&](std::vector<float>& x) {
@@ -303,7 +303,7 @@ TEST_CASE("layers without memory", "[memory][linear]") {
   CHECK(check("FixedOrderLinear", posenc::FixedOrderLinear<float>(in, out, true)) > 0);
 }
 
-TEST_CASE("a module without memory leaves cache and output as they were", "[memory][mha][cache]") {
+TEST_CASE("a module without memory leaves cache and output unchanged", "[memory][mha][cache]") {
   check_module<posenc::Linear<float>>("Linear", 256, 140);
   check_module<posenc::Linear<float>>("Linear, a token", 32, 1);
   check_module<posenc::FixedOrderLinear<float>>("FixedOrderLinear", 32, 140);

@@ -34,7 +34,8 @@ using posenc::Positions;
 
 constexpr Index keys = 300;
 
-TEST_CASE("what is done to a cache without memory is done or not", "[memory][cache]") {
+TEST_CASE("calls on a cache without memory succeed completely or change nothing",
+          "[memory][cache]") {
   using posenc::HeadsView;
   const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = dim, .base = 10000});
   const auto x = numbers(60 * kv_heads * dim, 5);
@@ -71,7 +72,7 @@ TEST_CASE("what is done to a cache without memory is done or not", "[memory][cac
   }
 }
 
-TEST_CASE("gates without memory are all appended or none", "[memory][bias]") {
+TEST_CASE("calls on gates without memory succeed completely or change nothing", "[memory][bias]") {
   const auto z = numbers(2 * 9 * heads, 5);
   posenc::ForgetGates gates(2, heads);
   gates.append(0, tokens_view(z.data(), 1, 4, heads));
@@ -108,7 +109,8 @@ TEST_CASE("gates without memory are all appended or none", "[memory][bias]") {
             state) > 0);
 }
 
-TEST_CASE("what is done to a cache on a pool without memory is done or not", "[memory][cache]") {
+TEST_CASE("calls on a cache on a pool without memory succeed completely or change nothing",
+          "[memory][cache]") {
   using posenc::HeadsView;
   const auto x = numbers(200 * kv_heads * dim, 5);
   const auto new_keys = heads_view(x.data(), 1, 200, kv_heads, dim);

@@ -130,7 +130,7 @@ TEST_CASE("rotations without memory", "[memory][rotary]") {
   });
 }
 
-TEST_CASE("a rope that is assigned without memory stays as it was", "[memory][rotary]") {
+TEST_CASE("a rope assigned without memory is unchanged", "[memory][rotary]") {
   const Unscaled rule{.rotary_dim = dim, .base = 10000};
   using Rope = posenc::Rope<posenc::HalfRotate>;
   const Rope other(Unscaled{.rotary_dim = dim, .base = 20000});
@@ -145,7 +145,8 @@ TEST_CASE("a rope that is assigned without memory stays as it was", "[memory][ro
             }) > 0);
 }
 
-TEST_CASE("weights are permuted without memory or not at all", "[memory][rotary][permute]") {
+TEST_CASE("weights are permuted completely or not at all without memory",
+          "[memory][rotary][permute]") {
   constexpr Index rows = 4 * dim, cols = 5;
   const auto x = numbers(rows * cols, 1), y = numbers(rows * cols, 2);
   const posenc::HeadRows of_head{.head_dim = dim, .rotary_dim = dim - 4, .rotary_offset = 2};

@@ -121,7 +121,7 @@ void fill(LinearParameters<T>& gradient, T value) {
 
 }  // namespace
 
-TEST_CASE("few tokens in batch rows with room between them have the gradients of dense ones",
+TEST_CASE("few tokens in batch rows with gaps have the gradients of dense ones",
           "[linear][backward]") {
   constexpr Index batch = 3, seq = 4, in = 20, out = 9, room = 5;
   const auto layer = random_layer<Linear<float>>(in, out, true);
@@ -142,7 +142,7 @@ TEST_CASE("few tokens in batch rows with room between them have the gradients of
   CHECK(support::same_bits(grad_x.data(), strided_grad_x.data(), grad_x.size()));
 }
 
-TEMPLATE_TEST_CASE("the backward of linear is that of the sums on paper", "[linear][backward]",
+TEMPLATE_TEST_CASE("the backward pass of linear equals the mathematical sums", "[linear][backward]",
                    Linear<float>, Linear<double>, FixedOrderLinear<float>) {
   using T = typename TestType::Scalar;
   struct Size {
@@ -191,7 +191,8 @@ TEMPLATE_TEST_CASE("the backward of linear is that of the sums on paper", "[line
   }
 }
 
-TEST_CASE("what is not asked for is left out of the backward of linear", "[linear][backward]") {
+TEST_CASE("gradients without data are omitted from the backward pass of linear",
+          "[linear][backward]") {
   const auto layer = random_layer<Linear<float>>(6, 5, true);
   support::Random random(3);
   const auto x = random_tensor<float>(random, 2, 7, 6);
@@ -215,7 +216,7 @@ TEST_CASE("what is not asked for is left out of the backward of linear", "[linea
   CHECK(support::same_bits(aliased.data(), grad_x.data(), grad_x.size()));
 }
 
-TEST_CASE("the backward of linear checks its shapes before it writes",
+TEST_CASE("the backward pass of linear checks shapes before it writes",
           "[linear][backward][errors]") {
   auto layer = random_layer<Linear<float>>(4, 3, true);
   const FixedOrderLinear<float> fixed(4, 3, true);

@@ -197,8 +197,8 @@ TEMPLATE_TEST_CASE("in the fixed order a row has the same bits alone and among o
   }
 }
 
-TEMPLATE_TEST_CASE("among a few rows a row has the same bits, whichever the others are",
-                   "[linear][bits]", float, double) {
+TEMPLATE_TEST_CASE("among few rows the bits of a row do not depend on the others", "[linear][bits]",
+                   float, double) {
   using T = TestType;
   constexpr Index in = 1100,
                   most = 32;  // several channel blocks, the last one with a partial vector

@@ -31,7 +31,7 @@ std::string config_error(const MultiHeadAttentionConfig& config) {
 
 }  // namespace
 
-TEST_CASE("settings of the module have to make sense", "[mha][errors]") {
+TEST_CASE("invalid settings of the module are rejected", "[mha][errors]") {
   const std::string name = "posenc::MultiHeadAttention: ";
   CHECK(config_error({.heads = 4}) == name + "model_dim must be given and positive but is 0");
   CHECK(config_error({.model_dim = -8, .heads = 4}) ==
@@ -120,7 +120,7 @@ TEST_CASE("forward checks its tensors and positions before it writes", "[mha][er
   CHECK(options.out.data()[0] == 77);
 }
 
-TEST_CASE("positions must fit even where nothing reads them", "[mha][errors]") {
+TEST_CASE("positions must have valid extents even if nothing reads them", "[mha][errors]") {
   MultiHeadAttention<float> module({.model_dim = 8, .heads = 2});
   Embeddings<float> x(2, 3, 8), out(2, 3, 8);
   x.setConstant(1);
@@ -129,7 +129,7 @@ TEST_CASE("positions must fit even where nothing reads them", "[mha][errors]") {
         }) == "posenc::MultiHeadAttention::forward: query_positions [1, 4] must be [1 or 2, 3]");
 }
 
-TEST_CASE("positions of the options would contradict those of forward", "[mha][errors]") {
+TEST_CASE("positions in the options are rejected", "[mha][errors]") {
   MultiHeadAttention<float> module({.model_dim = 8, .heads = 2});
   Embeddings<float> x(1, 3, 8), out(1, 3, 8);
   x.setConstant(1);

@@ -81,7 +81,7 @@ Embeddings<T> forward(const Module& module, const Embeddings<T>& x,
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("parts of the user's own equal the reference", "[mha]", float, double) {
+TEMPLATE_TEST_CASE("a user's parts equal the reference", "[mha]", float, double) {
   using T = TestType;
   for (const double multiplier : {1.0, 1.59}) {
     MultiHeadAttention<T, AlternatingSign, LikesDistance> module(config, {multiplier}, {});
@@ -132,7 +132,8 @@ TEMPLATE_TEST_CASE("the softmax scale multiplier of frequencies counts once", "[
   CHECK_FALSE(module_test::same_bits(forward(with, x), forward(without, x)));
 }
 
-TEMPLATE_TEST_CASE("without positions attention does not see the order", "[mha]", float, double) {
+TEMPLATE_TEST_CASE("without positions attention does not depend on the order", "[mha]", float,
+                   double) {
   using T = TestType;
   MultiHeadAttention<T> module(config);
   module_test::set_exact(module, 5);
@@ -165,7 +166,7 @@ TEMPLATE_TEST_CASE("without positions attention does not see the order", "[mha]"
   CHECK(module_test::same_bits(elsewhere, straight));
 }
 
-TEMPLATE_TEST_CASE("equal tokens differ once there are positions", "[mha]", float, double) {
+TEMPLATE_TEST_CASE("with positions equal tokens have different outputs", "[mha]", float, double) {
   using T = TestType;
   using Rope = posenc::Rope<posenc::Interleaved>;
   support::Random random(7);

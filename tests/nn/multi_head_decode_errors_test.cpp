@@ -95,12 +95,11 @@ std::string error(const std::function<void(Call&)>& spoil) {
 
 }  // namespace
 
-TEST_CASE("a good call over a cache throws nothing", "[mha][cache][errors]") {
+TEST_CASE("a valid call over a cache throws nothing", "[mha][cache][errors]") {
   CHECK(error<ShapeError>([](Call&) {}) == "nothing was thrown");
 }
 
-TEST_CASE("a module refuses what does not fit its cache before it appends",
-          "[mha][cache][errors]") {
+TEST_CASE("a module rejects mismatches with its cache before it appends", "[mha][cache][errors]") {
   CHECK(
       error<ShapeError>([](Call& c) {
         c.config.capacity = 100;
@@ -125,7 +124,7 @@ TEST_CASE("a module refuses what does not fit its cache before it appends",
         name + "q [2, 3, 2, 4] must have the cache's head_dim 6 and a multiple of its 2 heads");
 }
 
-TEST_CASE("a module refuses bad input over a cache before it appends", "[mha][cache][errors]") {
+TEST_CASE("a module rejects invalid input over a cache before it appends", "[mha][cache][errors]") {
   CHECK(error<ShapeError>([](Call& c) { c.out.resize(2, 3, 7); }) ==
         name + "out [2, 3, 7] must be [2, 3, 8]");
   CHECK(error<ShapeError>([](Call& c) { c.positions = Positions::range(60, 2); }) ==
@@ -137,7 +136,8 @@ TEST_CASE("a module refuses bad input over a cache before it appends", "[mha][ca
         name + "x [2, 3, 8] and bias (5) must fit the weight [8, 8]");
 }
 
-TEST_CASE("a module refuses bad options over a cache before it appends", "[mha][cache][errors]") {
+TEST_CASE("a module rejects invalid options over a cache before it appends",
+          "[mha][cache][errors]") {
   CHECK(error<ConfigError>([](Call& c) { c.options.dropout.probability = 2; }) ==
         name + "the dropout probability must lie in [0, 1) but is 2");
   CHECK(error<ConfigError>([](Call& c) { c.options.query_positions = Positions::range(0, 3); }) ==
@@ -155,7 +155,7 @@ TEST_CASE("a module refuses bad options over a cache before it appends", "[mha][
         name + "key_positions [1, 70] must be [1 or 2, 73]");
 }
 
-TEST_CASE("a bias over a cache must know where the cached keys stand", "[mha][cache][errors]") {
+TEST_CASE("a bias over a cache needs the positions of cached keys", "[mha][cache][errors]") {
   CHECK(error<ConfigError>([](Call& c) { c.positions = Positions::range(60, 3); }) ==
         name +
             "options.key_positions must be given where positions are not places: token 0 of batch "
@@ -166,7 +166,7 @@ TEST_CASE("a bias over a cache must know where the cached keys stand", "[mha][ca
         }) == "nothing was thrown");
 }
 
-TEST_CASE("a window that a ring cannot serve is refused before the ring forgets",
+TEST_CASE("a window that reaches evicted keys is rejected before the ring evicts more",
           "[mha][cache][errors]") {
   const auto spoil = [](Call& c) {
     c.config = {.sequences = 3, .kv_heads = 2, .head_dim = 4, .window = 20, .max_append = 3};

@@ -186,7 +186,7 @@ void check_cuts(const std::string& name, const Rotary& rotary, const Bias& bias)
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a module decodes what it says to the whole sequence", "[mha][cache][bits]",
+TEMPLATE_TEST_CASE("decoding a module equals one call over the full sequence", "[mha][cache][bits]",
                    Linear<float>, Linear<double>, FixedOrderLinear<float>,
                    FixedOrderLinear<double>) {
   check_cuts<TestType>("nothing", NoRotation{}, NoBias{});
@@ -195,7 +195,7 @@ TEMPLATE_TEST_CASE("a module decodes what it says to the whole sequence", "[mha]
   check_cuts<TestType>("both", yarn(), alibi());
 }
 
-TEMPLATE_TEST_CASE("through a 16-bit cache, cuts do not matter either", "[mha][cache][bits]",
+TEMPLATE_TEST_CASE("the split into calls does not matter over a 16-bit cache", "[mha][cache][bits]",
                    Eigen::half, Eigen::bfloat16) {
   const auto module = make_module<FixedOrderLinear<float>>(yarn(), alibi());
   const auto x = tokens<float>(4);
@@ -273,7 +273,7 @@ TEST_CASE("the softmax scale multiplier of YaRN counts once, with a cache and wi
   }
 }
 
-TEST_CASE("cached keys stand where the options say", "[mha][cache]") {
+TEST_CASE("cached keys have the positions of the options", "[mha][cache]") {
   const auto module = make_module<FixedOrderLinear<float>>(NoRotation{}, alibi());
   const auto x = tokens<float>(6);
   const auto want = at_once(module, x, {});
@@ -291,7 +291,7 @@ TEST_CASE("cached keys stand where the options say", "[mha][cache]") {
   }
 }
 
-TEST_CASE("positions on several axes are for the rotation", "[mha][cache]") {
+TEST_CASE("positions on several axes serve the rotation only", "[mha][cache]") {
   const auto axes = posenc::PairAxes::sections({1, 1, 2});
   const auto flat = make_module<FixedOrderLinear<float>>(yarn());
   const auto module = make_module<FixedOrderLinear<float>>(Rope(yarn().frequencies(), 0, axes));

@@ -134,8 +134,7 @@ TEMPLATE_TEST_CASE("a tape changes no bit of a module's output", "[mha][backward
   CHECK(std::count(weights.begin(), weights.end(), T{7}) == std::ssize(weights));
 }
 
-TEST_CASE("gradients are added to, from tapes that are used again and moved",
-          "[mha][backward][tape]") {
+TEST_CASE("gradients accumulate, from tapes that are reused and moved", "[mha][backward][tape]") {
   const Step<double> step;
   MultiHeadTape<double> tape;
   (void)step.forward(tape);
@@ -160,7 +159,7 @@ TEST_CASE("gradients are added to, from tapes that are used again and moved",
   for (std::size_t n = 0; n < a.size(); ++n) CHECK(b[n] == Approx(2 * a[n]).margin(1e-13));
 }
 
-TEST_CASE("what is not asked for is left out of a module's backward", "[mha][backward]") {
+TEST_CASE("gradients without data are omitted from a module's backward pass", "[mha][backward]") {
   const Step<double> step;
   MultiHeadTape<double> tape;
   (void)step.forward(tape);
@@ -195,7 +194,7 @@ TEST_CASE("what is not asked for is left out of a module's backward", "[mha][bac
   CHECK(same_bits(of_x, grad_x));
 }
 
-TEST_CASE("the backward of a module refuses what does not fit, and writes nothing",
+TEST_CASE("the backward pass of a module rejects mismatches and writes nothing",
           "[mha][backward][errors]") {
   const Step<double> step;
   const auto& module = step.module;
@@ -275,7 +274,7 @@ TEST_CASE("the backward of a module refuses what does not fit, and writes nothin
   for (Index n = 0; n < grad_x.size(); ++n) CHECK(grad_x.data()[n] == 77);
 }
 
-TEST_CASE("the backward of a module refuses a gradient of another bias, and writes nothing",
+TEST_CASE("the backward pass of a module rejects the gradient of another bias and writes nothing",
           "[mha][backward][errors]") {
   const auto check = [](const auto& bias, const std::string& message, const auto& spoil) {
     using Bias = std::remove_cvref_t<decltype(bias)>;
@@ -318,8 +317,7 @@ TEST_CASE("the backward of a module refuses a gradient of another bias, and writ
         [](auto& gradient) { gradient = posenc::TableGradient(31, 2); });
 }
 
-TEST_CASE("a forward pass with a tape allocates nothing when its memory has served one like it",
-          "[mha][backward][workspace]") {
+TEST_CASE("a forward pass with a reused tape allocates nothing", "[mha][backward][workspace]") {
   posenc::MultiHeadAttention<float> module({.model_dim = dim, .heads = 2});
   module.randomize(1);
   support::Random random(2);

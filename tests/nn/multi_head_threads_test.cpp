@@ -67,7 +67,7 @@ void check_devices(const Module& module, Index dim) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a module gives the same bits on every device", "[mha][threads]",
+TEMPLATE_TEST_CASE("a module is bit-identical on every device", "[mha][threads]",
                    posenc::Linear<float>, posenc::FixedOrderLinear<float>, OneThread) {
   using Rope = posenc::Rope<posenc::Interleaved>;
   // Enough outputs to be distributed over several threads.
@@ -80,7 +80,7 @@ TEMPLATE_TEST_CASE("a module gives the same bits on every device", "[mha][thread
   check_devices(module, dim);
 }
 
-TEST_CASE("linear gives the same bits on every device", "[linear][backward][threads]") {
+TEST_CASE("linear is bit-identical on every device", "[linear][backward][threads]") {
   constexpr Index seq = 64, dim = 256;  // enough work for two threads
   posenc::Linear<float> layer(dim, dim, true);
   layer.randomize(1);
@@ -200,7 +200,7 @@ void check_rotates_on_the_device(const Rope& rope) {
 
 }  // namespace
 
-TEST_CASE("a module rotates on its device, whatever the rope", "[mha][threads]") {
+TEST_CASE("a module rotates on its device for every rope", "[mha][threads]") {
   const auto frequencies = posenc::Frequencies::from_inv_freq(std::vector{1.0, 0.5, 0.1});
   check_rotates_on_the_device(posenc::Rope<posenc::HalfRotate>(frequencies));
   check_rotates_on_the_device(posenc::AnyRope(posenc::PairingKind::Interleaved, frequencies));
@@ -209,7 +209,7 @@ TEST_CASE("a module rotates on its device, whatever the rope", "[mha][threads]")
       std::vector{1.0, 0.5, 0.2, 0.1}, {.axes = 1, .heads = 2, .rotary_dim = 4}));
 }
 
-TEST_CASE("a module with any rope gives the same bits on every device", "[mha][threads]") {
+TEST_CASE("a module with any rope is bit-identical on every device", "[mha][threads]") {
   constexpr Index dim = 272;
   posenc::MultiHeadAttention<float, posenc::AnyRope> module(
       {.model_dim = dim, .heads = 4, .kv_heads = 2},

@@ -64,7 +64,7 @@ TEMPLATE_TEST_CASE("parameters are copied from Eigen and mapped by it", "[parame
   CHECK((y[0] == 8 && y[1] == 9));
 }
 
-TEST_CASE("parameters refuse extents that cannot be", "[parameters][errors]") {
+TEST_CASE("parameters reject impossible extents", "[parameters][errors]") {
   constexpr Index most = std::numeric_limits<Index>::max();
   using W = posenc::ParameterMatrix<float>;
   CHECK(
@@ -77,7 +77,7 @@ TEST_CASE("parameters refuse extents that cannot be", "[parameters][errors]") {
   CHECK_THROWS_AS(posenc::Linear<float>(3, -3, true), posenc::ConfigError);
 }
 
-TEST_CASE("moved-from parameters are empty, and a layer with such refuses", "[parameters]") {
+TEST_CASE("moved-from parameters are empty, and their layer rejects calls", "[parameters]") {
   posenc::Linear<float> layer(3, 2, true);
   const auto taken = std::move(layer.weight);
   CHECK(taken.size() == 6);
