@@ -153,7 +153,7 @@ void show(Tour& tour) {
   const Eigen::MatrixXd raster = scores_on_grid(one_axis, counted, centre, centre);
   const Eigen::MatrixXd axial = scores_on_grid(two_axes, cells, centre, centre);
 
-  // The same differences of rows and columns, seen from another cell.
+  // Equal differences of rows and columns, seen from another cell.
   const Eigen::MatrixXd other = scores_on_grid(two_axes, cells, centre - 2, centre + 3);
   const double moved =
       (axial.block(2, 0, side - 2, side - 3) - other.block(0, 3, side - 2, side - 3))

@@ -88,7 +88,8 @@ double Training::step(const Windows& batch, double rate, TrainingState& state) {
 
 // excerpt: bits_by_length 2
 double Training::evaluate(const Windows& windows, std::span<const float> parameters) {
-  // The same calls for any number of threads, as the last bits of a product may depend on its rows.
+  // Calls do not depend on the number of threads, because the last bits of a product may depend on
+  // its rows.
   const Index together = std::max(Index{1}, 512 / windows.length);
   const Index calls = (windows.rows + together - 1) / together;
   std::vector<double> nats(static_cast<std::size_t>(calls));
