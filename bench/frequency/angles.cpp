@@ -51,7 +51,7 @@ void table_131072x64(benchmark::State& state) {
   const posenc::detail::Oscillator oscillator(posenc::detail::exact_inv_freq(frequencies));
   compare(state, [&](Table& cos, Table& sin) {
     for (Index p = 0; p < positions; ++p) {
-      oscillator.row(static_cast<double>(p), 0, pairs, 1.0, &cos(p, 0), &sin(p, 0));
+      oscillator.cos_sin_row(static_cast<double>(p), 0, pairs, 1.0, &cos(p, 0), &sin(p, 0));
     }
   });
 }

@@ -124,7 +124,7 @@ unset multiplot
 Table models_on_grids() {
   Table table{
       "Models with tokens on grids", {"model", "pairs of each axis", "pairing", "positions"}, {}};
-  for (const posenc::GridPreset& preset : posenc::presets::on_grids()) {
+  for (const posenc::GridPreset& preset : posenc::presets::grid_presets()) {
     const posenc::PairAxes& axes = preset.rope.axes();
     std::vector<Index> pairs(static_cast<std::size_t>(axes.axis_count()));
     for (Index pair = 0; pair < axes.pairs(); ++pair) {

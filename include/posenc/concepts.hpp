@@ -63,12 +63,12 @@ concept ScoreBias = Scalar<T> &&
 /// write_values(head, farthest, values) takes a std::span<Compute<T>> and writes the value for the
 /// distance farthest - u to values[u]. Distances are integers of either sign within 2^53. Some of
 /// them belong to no score.
-/// The bias must declare `using OfDistances = <its own type>`. A derived class may replace add(),
+/// The bias must declare `using DistanceBiasSelf = <its own type>`. A derived class may replace add(),
 /// so the inherited declaration does not make it a DistanceBias.
 ///   Laws: for integer positions add() adds exactly these values, bit by bit; write_values() does
 ///         not throw if heads() agrees
 template <class B, class T>
-concept DistanceBias = ScoreBias<B, T> && std::same_as<typename B::OfDistances, B> &&
+concept DistanceBias = ScoreBias<B, T> && std::same_as<typename B::DistanceBiasSelf, B> &&
     requires(const B& bias, Index head, double farthest, std::span<Compute<T>> values) {
   bias.write_values(head, farthest, values);
 };
@@ -80,7 +80,7 @@ struct TokenTile {
   Index sequence = 0;     ///< batch row, or the number of a packed sequence
   Index head = 0;         ///< query head
   Index first_query = 0;  ///< first query, counted in the batch row of q
-  Index first_place = 0;  ///< index of the key that is aligned with the first query
+  Index aligned_key = 0;  ///< index of the key that is aligned with the first query
   Index first_key = 0;    ///< first key, counted from the sequence's first key
   std::span<const double> query_positions = {}, key_positions = {};
 };
@@ -89,8 +89,8 @@ struct TokenTile {
 struct TokenSpan {
   Index batch = 0, sequence = 0, heads = 0;
   Index first_query = 0, queries = 0;
-  Index first_place = 0;    ///< valid if has_places
-  bool has_places = false;  ///< true if queries have an aligned key; not for ByPosition
+  Index aligned_key = 0;         ///< valid if has_aligned_key
+  bool has_aligned_key = false;  ///< true if queries have an aligned key; not for ByPosition
   Index first_key = 0, end_key = 0;
 };
 

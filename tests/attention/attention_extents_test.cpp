@@ -344,8 +344,8 @@ TEST_CASE("layers and modules refuse dimensions that no memory holds", "[mha][er
   });
 }
 
-TEST_CASE("slots of negative or endless size are refused", "[attention][errors][extents]") {
-  posenc::detail::Slots workspace;
+TEST_CASE("arenas of negative or endless size are refused", "[attention][errors][extents]") {
+  posenc::detail::ScratchArenas workspace;
   CHECK_THROWS_AS(workspace.reserve(-1, 64), ShapeError);
   CHECK_THROWS_AS(workspace.reserve(least, 64), ShapeError);
   constexpr auto all = static_cast<std::size_t>(-1);

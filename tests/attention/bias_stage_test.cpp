@@ -18,8 +18,8 @@ using attention_test::carved;
 using attention_test::StageCase;
 using posenc::Index;
 using posenc::detail::ActiveLanes;
+using posenc::detail::ArenaAllocator;
 using posenc::detail::BiasTile;
-using posenc::detail::Carver;
 using posenc::detail::Strip;
 using posenc::detail::tile_keys;
 using posenc::detail::TileVisibility;
@@ -50,11 +50,12 @@ struct Of : StageCase<Tier, T> {
   using StageCase<Tier, T>::StageCase;
 
   template <class Bias>
-  All<Of, Bias> all(posenc::detail::Slots& slots, const Bias& bias) const {
-    return carved(slots, [&](Carver& c) {
-      return All<Of, Bias>{{this->plan, this->rows(), c},
-                           {bias, T{1}, this->rows(), this->queries(), c},
-                           c.take<ActiveLanes>(StageCase<Tier, T>::Block::strips(this->rows()))};
+  All<Of, Bias> all(posenc::detail::ScratchArenas& arenas, const Bias& bias) const {
+    return allocate_from(arenas, [&](ArenaAllocator& c) {
+      return All<Of, Bias>{
+          {this->plan, this->rows(), c},
+          {bias, T{1}, this->rows(), this->queries(), c},
+          c.allocate<ActiveLanes>(StageCase<Tier, T>::Block::strips(this->rows()))};
     });
   }
 };
@@ -70,8 +71,8 @@ TEMPLATE_LIST_TEST_CASE("a strip's bias is that of a head's tile", "[attention][
   for (std::size_t j = 0; j < scattered.size(); ++j) scattered[j] = static_cast<double>(j * j);
   for (const bool steady : {true, false}) {
     const Stage stage({1, 6, 2, 21, 300, 4, 4}, {.causal = posenc::Causal::BottomRight});
-    posenc::detail::Slots slots;
-    auto all = stage.all(slots, alibi);
+    posenc::detail::ScratchArenas arenas;
+    auto all = stage.all(arenas, alibi);
     all.block.load_queries(stage.sequence(), 1, 0, stage.queries());
     all.bias.begin(all.block);
     std::vector<double> memory(static_cast<std::size_t>(tile_keys));
@@ -127,9 +128,9 @@ TEMPLATE_LIST_TEST_CASE("a bias of tokens is told which they are", "[attention][
   static_assert(posenc::TokenBias<OfTokens, T>);
   const Stage stage({1, 4, 2, 20, 300, 4, 4}, {.causal = posenc::Causal::BottomRight});
   std::vector<posenc::TokenTile> asked;
-  posenc::detail::Slots slots;
+  posenc::detail::ScratchArenas arenas;
   const OfTokens bias{&asked};
-  auto all = stage.all(slots, bias);
+  auto all = stage.all(arenas, bias);
   all.block.load_queries(stage.sequence(), 1, 3, 7);
   std::vector<double> positions{250, 251, 252};
   std::vector<T> scores(static_cast<std::size_t>(all.block.rows() * tile_keys));
@@ -141,7 +142,7 @@ TEMPLATE_LIST_TEST_CASE("a bias of tokens is told which they are", "[attention][
   CHECK(asked[0].sequence == 0);
   CHECK(asked[0].head == 3);
   CHECK(asked[0].first_query == 5);
-  CHECK(asked[0].first_place == 280 + 5);
+  CHECK(asked[0].aligned_key == 280 + 5);
   CHECK(asked[0].first_key == 160);
   CHECK(asked[0].query_positions.size() == 2);
   CHECK(asked[0].query_positions[0] == 285);

@@ -25,7 +25,7 @@ namespace {
 /// Bias that counts its calls.
 template <class Bias>
 struct Counted : Bias {
-  using OfDistances = Counted;
+  using DistanceBiasSelf = Counted;
   explicit Counted(const Bias& bias) : Bias(bias) {}
 
   template <std::floating_point Real>

@@ -15,7 +15,7 @@ using posenc::Index;
 using posenc::detail::AttentionGeometry;
 using posenc::detail::AttentionShape;
 using posenc::detail::Masks;
-using posenc::detail::StoredKeys;
+using posenc::detail::StoredKeyRanges;
 
 namespace {
 
@@ -61,7 +61,8 @@ TEST_CASE("masks hide and add cell by cell", "[attention][masks]") {
       if (which & 1u) options.keep = keep.view();
       if (which & 2u) options.masked = masked.view();
       if (which & 4u) options.additive = {added.data(), 1, 1, queries, keys};
-      const AttentionGeometry<float> geometry("attention", options, shape, StoredKeys(keys), {});
+      const AttentionGeometry<float> geometry("attention", options, shape, StoredKeyRanges(keys),
+                                              {});
       const Masks<float> masks("attention", options, shape, geometry);
       REQUIRE(masks.is_active());
       const auto expected = [&](Index b, Index h, Index i, Index j, float score) {
@@ -98,7 +99,7 @@ TEST_CASE("masks hide and add cell by cell", "[attention][masks]") {
 TEST_CASE("without masks there is nothing to decide", "[attention][masks]") {
   posenc::AttentionOptions<float> options;
   options.causal = posenc::Causal::TopLeft;
-  const AttentionGeometry<float> geometry("attention", options, shape, StoredKeys(keys), {});
+  const AttentionGeometry<float> geometry("attention", options, shape, StoredKeyRanges(keys), {});
   CHECK(!Masks<float>("attention", options, shape, geometry).is_active());
 }
 

@@ -269,7 +269,7 @@ class RandomCall {
                                     ? Alignment::BottomRight
                                     : Alignment::TopLeft;
     return static_cast<double>(s.first_key + i - s.first_query +
-                               reference::first_place(alignment, s.queries, s.keys, s.start));
+                               reference::aligned_key(alignment, s.queries, s.keys, s.start));
   }
 
   double bias_at(Index b, Index h, Index i, Index j) const {

@@ -6,7 +6,7 @@
 #include "support/catch.hpp"
 #include <posenc/attention/detail/query_block.hpp>
 #include <posenc/attention/detail/scores.hpp>
-#include <posenc/attention/detail/tensor_source.hpp>
+#include <posenc/attention/detail/tensor_kv_source.hpp>
 
 #include <cstddef>
 #include <limits>
@@ -18,8 +18,8 @@ using attention_test::carved;
 using attention_test::StageCase;
 using posenc::Index;
 using posenc::detail::ActiveLanes;
+using posenc::detail::ArenaAllocator;
 using posenc::detail::AttentionSequence;
-using posenc::detail::Carver;
 using posenc::detail::Strip;
 using posenc::detail::tile_keys;
 using posenc::detail::TileVisibility;
@@ -52,7 +52,7 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
                         tiers::Packs) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
-  using Source = posenc::detail::TensorKeys<Tier, T>;
+  using Source = posenc::detail::TensorKvSource<Tier, T>;
   using Stage = StageCase<Tier, T, CountedBias>;
   using Block = typename Stage::Block;
   constexpr Index heads = 6, kv_heads = 2, group = 3, queries = 21, keys = 300, dim = 8;
@@ -71,12 +71,12 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
     ActiveLanes* lanes;
     double* run_of_positions;
   };
-  posenc::detail::Slots slots;
-  All all = carved(slots, [&](Carver& c) {
+  posenc::detail::ScratchArenas arenas;
+  All all = allocate_from(arenas, [&](ArenaAllocator& c) {
     return All{Block(stage.plan, stage.rows(), c),
                typename Stage::Scores(stage.plan, stage.call_bias, stage.rows(), queries, c),
-               source.carve(c), c.take<ActiveLanes>(Block::strips(stage.rows())),
-               c.take<double>(tile_keys)};
+               source.allocate(c), c.allocate<ActiveLanes>(Block::strips(stage.rows())),
+               c.allocate<double>(tile_keys)};
   });
 
   const AttentionSequence sequence = stage.sequence();

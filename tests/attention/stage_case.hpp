@@ -6,20 +6,20 @@
 #include <posenc/attention/detail/attention_plan.hpp>
 #include <posenc/attention/detail/query_block.hpp>
 #include <posenc/attention/detail/scores.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 
 // Lower stages of a call without a schedule, so that a test can run one stage separately.
 namespace attention_test {
 
-/// Returns the result of make(carver), in memory of `slots`. make() is called twice: to measure its
+/// Returns the result of make(allocator), in memory of `arenas`. make() is called twice: to measure its
 /// size, and to allocate.
 template <class Make>
-auto carved(posenc::detail::Slots& slots, const Make& make) {
-  posenc::detail::Carver measure(nullptr);
+auto allocate_from(posenc::detail::ScratchArenas& arenas, const Make& make) {
+  posenc::detail::ArenaAllocator measure(nullptr);
   (void)make(measure);
-  slots.reserve(1, measure.used());
-  posenc::detail::Carver carver(slots.slot(0));
-  return make(carver);
+  arenas.reserve(1, measure.bytes_used());
+  posenc::detail::ArenaAllocator allocator(arenas.arena(0));
+  return make(allocator);
 }
 
 /// Tensors whose products are exact, and the stages of a call up to its rows and their scores.
@@ -33,7 +33,7 @@ class StageCase {
   Case<T> tensors;
   const posenc::AttentionOptions<T> options;
   const Bias& call_bias;
-  const posenc::detail::BesideOptions beside{.function = "stage"};
+  const posenc::detail::InternalOptions beside{.function = "stage"};
   posenc::detail::AttentionPlan<T> plan;
 
   StageCase(const Shape& shape, const posenc::AttentionOptions<T>& call, const Bias& bias = {},
@@ -44,7 +44,7 @@ class StageCase {
         plan({.q = tensors.q.view(),
               .kv_heads = shape.kv_heads,
               .keys = shape.keys,
-              .stored_keys = posenc::detail::StoredKeys(shape.keys),
+              .stored_keys = posenc::detail::StoredKeyRanges(shape.keys),
               .is_empty = false,
               .is_backward = false,
               .options = options,

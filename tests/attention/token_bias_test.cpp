@@ -34,8 +34,8 @@ struct BiasOfTokens {
 
   void check(const char*, const TokenSpan& span) const {
     CHECK(span.heads == call.c.shape.heads);
-    if (span.has_places && span.queries > 0) {
-      CHECK(static_cast<double>(first_key(span.sequence) + span.first_place) ==
+    if (span.has_aligned_key && span.queries > 0) {
+      CHECK(static_cast<double>(first_key(span.sequence) + span.aligned_key) ==
             call.place(span.batch, span.first_query));
     }
   }

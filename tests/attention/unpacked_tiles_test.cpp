@@ -21,9 +21,9 @@ using attention_test::Shape;
 using attention_test::StageCase;
 using posenc::Index;
 using posenc::detail::ActiveLanes;
-using posenc::detail::Carver;
+using posenc::detail::ArenaAllocator;
 using posenc::detail::padded_value_dim;
-using posenc::detail::Slots;
+using posenc::detail::ScratchArenas;
 using posenc::detail::SoftmaxState;
 using posenc::detail::Strip;
 using posenc::detail::TileVisibility;
@@ -49,7 +49,7 @@ class FewRows {
     const Reader reader(k, v);
     const Index kv_heads = stage.tensors.shape.kv_heads, rows = stage.rows(kv_heads);
     const Index padded = padded_value_dim(stage.tensors.shape.value_dim);
-    const auto carve = [&](Carver& carver) {
+    const auto allocate = [&](ArenaAllocator& allocator) {
       struct All {
         Block block;
         typename Stage::Scores scores;
@@ -57,14 +57,15 @@ class FewRows {
         ActiveLanes* lanes;
         typename Reader::Scratch scratch;
       };
-      return All{
-          Block(stage.plan, rows, carver),
-          typename Stage::Scores(stage.plan, stage.call_bias, rows, stage.queries(), carver, true),
-          SoftmaxState<T>::carve(carver, rows, padded),
-          carver.take<ActiveLanes>(Block::strips(rows)), reader.carve(carver, rows)};
+      return All{Block(stage.plan, rows, allocator),
+                 typename Stage::Scores(stage.plan, stage.call_bias, rows, stage.queries(),
+                                        allocator, true),
+                 SoftmaxState<T>::allocate(allocator, rows, padded),
+                 allocator.allocate<ActiveLanes>(Block::strips(rows)),
+                 reader.allocate(allocator, rows)};
     };
-    Slots slots;
-    auto all = carved(slots, carve);
+    ScratchArenas arenas;
+    auto all = allocate_from(arenas, allocate);
     all.block.load_queries(stage.sequence(), 0, 0, stage.queries(), kv_heads);
     std::vector<double> want(static_cast<std::size_t>(rows * padded));
     for (Index tile = 0; tile < stage.tiles(); ++tile) {

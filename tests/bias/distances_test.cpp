@@ -30,7 +30,7 @@ T expected(double distance, double weight, bool symmetric) {
 
 TEMPLATE_LIST_TEST_CASE("consecutive on every tier", "[simd][distances]", tiers::All) {
   const auto consecutive = [](const Values& x) {
-    return posenc::detail::consecutive<TestType>(std::span(x));
+    return posenc::detail::are_consecutive<TestType>(std::span(x));
   };
   CHECK(!consecutive({}));
   for (Index count = 1; count <= 35; ++count) {

@@ -75,7 +75,7 @@ TEST_CASE("a ring of keys and its gates, saved and restored, go on with their bi
     support::Heads<float> out(1, 1, heads, dim);
     cache.append(sequence, slice_seq(k.view(), i, 1), slice_seq(v.view(), i, 1));
     gates.append(sequence, view(z, i, 1));
-    gates.forget_before(sequence, cache.first(sequence));
+    gates.evict_before(sequence, cache.first(sequence));
     const std::vector<Index> sequences{sequence};
     posenc::attention(slice_seq(q.view(), i, 1), cache, sequences, out.view(),
                       {.causal = posenc::Causal::BottomRight, .window = posenc::sliding_window(70)},

@@ -56,7 +56,7 @@ double loss(const std::vector<double>& logits, const std::vector<double>& grad, 
 void add(const ForgettingBias& bias, Index sequence, Index head, Index i, Index j, Index rows,
          Index cols, const std::vector<double>& grad, ForgetGradient& gradient) {
   bias.add_gradient(
-      {.sequence = sequence, .head = head, .first_query = i, .first_place = i, .first_key = j},
+      {.sequence = sequence, .head = head, .first_query = i, .aligned_key = i, .first_key = j},
       MatrixView<const double>{grad.data() + i * tokens + j, rows, cols, tokens}, gradient);
 }
 
@@ -135,12 +135,12 @@ TEST_CASE("gates that are forgotten, shut or no numbers", "[bias][forgetting]") 
   const std::vector<float> z{9, 1, -1e9F, static_cast<float>(nan), 1e9F}, grad{0, 0, 1, 2, 3, 4};
   ForgetGates gates(1, 1);
   gates.append(0, EmbeddingsView<const float>{z.data(), 1, 5, 1});
-  gates.forget_before(0, 1);
+  gates.evict_before(0, 1);
   const std::vector<Index> sequences{0};
   const ForgettingBias bias(gates, sequences);
   ForgetGradient gradient = bias.zero_gradient();
   CHECK(gradient.tokens()[0] == 4);
-  bias.add_gradient({.first_place = 3, .first_key = 1},
+  bias.add_gradient({.aligned_key = 3, .first_key = 1},
                     MatrixView<const float>{grad.data() + 2, 2, 2}, gradient);
   std::vector<float> got(4);
   gradient.logits(0, EmbeddingsView<const float>{z.data() + 1, 1, 4, 1},

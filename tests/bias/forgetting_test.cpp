@@ -175,13 +175,13 @@ TEST_CASE("packed sequences have gates of their own, and rings forget theirs",
   CHECK(packed[49 + 6 * 7 + 3] == -infinity);
 
   const auto before = biases(ForgettingBias(gates, one), 1, 1, 4);
-  gates.forget_before(0, 2);
+  gates.evict_before(0, 2);
   CHECK(gates.first(0) == 2);
   CHECK(gates.length(0) == 4);
   CHECK(message_of<ShapeError>([&] { biases(ForgettingBias(gates, one), 1, 1, 4); }) ==
         "posenc::attention: ForgetGates has the tokens 2 to 3 of sequence 0, but the keys are 0 to "
         "3");
-  gates.forget_before(0, 4);
+  gates.evict_before(0, 4);
   gates.append(0, logits.view(4, 1));
   CHECK(gates.first(0) == 4);
   CHECK(gates.length(0) == 5);
@@ -225,8 +225,8 @@ TEST_CASE("gates that do not fit are refused", "[bias][forgetting][errors]") {
   CHECK(message_of<ShapeError>([&] { gates.truncate(0, 5); }) ==
         "posenc::ForgetGates::truncate: the new length must lie within [0, 4], the tokens of "
         "sequence 0, but is 5");
-  CHECK(message_of<ShapeError>([&] { gates.forget_before(0, -1); }) ==
-        "posenc::ForgetGates::forget_before: the first token must lie within [0, 4], the tokens of "
+  CHECK(message_of<ShapeError>([&] { gates.evict_before(0, -1); }) ==
+        "posenc::ForgetGates::evict_before: the first token must lie within [0, 4], the tokens of "
         "sequence 0, but is -1");
 
   const std::vector<Index> one{0}, none;

@@ -63,7 +63,7 @@ struct Row {
 
   Row(const Oscillator& oscillator, double position, double factor = 1)
       : cos(static_cast<std::size_t>(oscillator.size())), sin(cos.size()) {
-    oscillator.row(position, 0, oscillator.size(), factor, cos.data(), sin.data());
+    oscillator.cos_sin_row(position, 0, oscillator.size(), factor, cos.data(), sin.data());
   }
 };
 

@@ -8,7 +8,7 @@
 #include "support/compare.hpp"
 #include "support/mpfr.hpp"
 #include "support/worse.hpp"
-#include <posenc/core/detail/wide.hpp>
+#include <posenc/core/detail/quad_double.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -119,33 +119,36 @@ TEST_CASE("rules at the ends of their settings keep 95 bits", "[rules][mpfr]") {
   }
 }
 
-TEST_CASE("Wide keeps its bits", "[wide][mpfr]") {
-  using posenc::detail::Wide;
-  const auto truth_of = [](const Wide& x) {
-    return Mpfr(x.part[0]) + Mpfr(x.part[1]) + Mpfr(x.part[2]) + Mpfr(x.part[3]);
+TEST_CASE("QuadDouble keeps its bits", "[wide][mpfr]") {
+  using posenc::detail::QuadDouble;
+  const auto truth_of = [](const QuadDouble& x) {
+    return Mpfr(x.limbs[0]) + Mpfr(x.limbs[1]) + Mpfr(x.limbs[2]) + Mpfr(x.limbs[3]);
   };
   support::Random random(31);
   double worst_sum = 0, worst_product = 0, worst_quotient = 0, worst_exp = 0, worst_log = 0;
   const auto draw = [&] {
-    Wide x;
+    QuadDouble x;
     double size = std::exp2(random.uniform(-60, 60));
-    for (int i = 0; i < 4; ++i) x = x + Wide(size * random.uniform(0.5, 1) * std::exp2(-54.0 * i));
+    for (int i = 0; i < 4; ++i)
+      x = x + QuadDouble(size * random.uniform(0.5, 1) * std::exp2(-54.0 * i));
     return random.uniform() < 0.5 ? -x : x;
   };
   for (int i = 0; i < 300; ++i) {
-    const Wide a = draw(), b = i % 3 == 0 ? a * -(1 + std::exp2(random.uniform(-180, -1))) : draw();
+    const QuadDouble a = draw(),
+                     b = i % 3 == 0 ? a * -(1 + std::exp2(random.uniform(-180, -1))) : draw();
     const Mpfr x = truth_of(a), y = truth_of(b);
     worst_sum = support::worse(worst_sum, support::absolute_error(truth_of(a + b), x + y) /
-                                              std::max(std::abs(a.part[0]), std::abs(b.part[0])));
+                                              std::max(std::abs(a.limbs[0]), std::abs(b.limbs[0])));
     worst_product = support::worse(worst_product, support::relative_error(truth_of(a * b), x * y));
     worst_quotient =
         support::worse(worst_quotient, support::relative_error(truth_of(a / b), x / y));
-    const Wide power = Wide(random.uniform(-250, 250)) + Wide(random.uniform() * 0x1p-90);
+    const QuadDouble power =
+        QuadDouble(random.uniform(-250, 250)) + QuadDouble(random.uniform() * 0x1p-90);
     worst_exp = support::worse(worst_exp,
                                support::relative_error(truth_of(exp(power)), exp(truth_of(power))));
-    const Wide positive = a.part[0] < 0 ? -a : a;
-    const Wide near_1 = Wide(1) + std::exp2(random.uniform(-60, -1));
-    for (const Wide& z : {positive, near_1}) {
+    const QuadDouble positive = a.limbs[0] < 0 ? -a : a;
+    const QuadDouble near_1 = QuadDouble(1) + std::exp2(random.uniform(-60, -1));
+    for (const QuadDouble& z : {positive, near_1}) {
       worst_log =
           support::worse(worst_log, support::absolute_error(truth_of(log(z)), log(truth_of(z))));
     }

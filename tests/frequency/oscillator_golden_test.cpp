@@ -70,12 +70,12 @@ TEST_CASE("cos and sin of the stored angles", "[oscillator][golden]") {
     const double angle = row.position * row.inv_freq.hi;
 
     double cos = 0, sin = 0;
-    oscillator.row(row.position, row.pair, 1, 1.0, &cos, &sin);
+    oscillator.cos_sin_row(row.position, row.pair, 1, 1.0, &cos, &sin);
     CHECK(bounds::share(error_of(cos, row.cos), angle) <= 1);
     CHECK(bounds::share(error_of(sin, row.sin), angle) <= 1);
 
     float cos_float = 0, sin_float = 0;
-    oscillator.row(row.position, row.pair, 1, 1.0, &cos_float, &sin_float);
+    oscillator.cos_sin_row(row.position, row.pair, 1, 1.0, &cos_float, &sin_float);
     const double cos_error = error_of(static_cast<double>(cos_float), row.cos);
     const double sin_error = error_of(static_cast<double>(sin_float), row.sin);
     CHECK(bounds::float_share(cos_error, row.cos.hi, angle) <= 1);

@@ -32,8 +32,8 @@ class Worst {
     const Mpfr angle = Mpfr(position) * inv_freq;
     double wide_cos = 0, wide_sin = 0;
     float cos_float = 0, sin_float = 0;
-    oscillator.row(position, i, 1, 1.0, &wide_cos, &wide_sin);
-    oscillator.row(position, i, 1, 1.0, &cos_float, &sin_float);
+    oscillator.cos_sin_row(position, i, 1, 1.0, &wide_cos, &wide_sin);
+    oscillator.cos_sin_row(position, i, 1, 1.0, &cos_float, &sin_float);
     include(wide_cos, cos_float, cos(angle), static_cast<double>(angle));
     include(wide_sin, sin_float, sin(angle), static_cast<double>(angle));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Oscillator::row on every tier: its accuracy against stored true values, and bit-identical results
+// Oscillator::cos_sin_row on every tier: its accuracy against stored true values, and bit-identical results
 // for any part of a row.
 #include "frequency/bounds.hpp"
 #include "simd/tiers.hpp"
@@ -35,7 +35,7 @@ bool row_is_right(const Oscillator& oscillator, double position, Index first, In
   support::Guarded<T> cos(count), sin(count);
   T* c = cos.at(front, count);
   T* s = sin.at(front, count);
-  oscillator.row<Tier>(position, first, count, factor, c, s);
+  oscillator.cos_sin_row<Tier>(position, first, count, factor, c, s);
   for (Index i = 0; i < count; ++i) {
     const CosSin want = oscillator.at(position, first + i);
     if (tiers::bits(c[i]) != tiers::bits(static_cast<T>(factor * want.cos))) return false;
@@ -93,7 +93,8 @@ TEMPLATE_LIST_TEST_CASE("oscillator rows on every tier: cos and sin of the store
     const Oscillator oscillator(all);
     const auto check = [&]<class T>(T) {
       std::vector<T> row[] = {std::vector<T>(all.size()), std::vector<T>(all.size())};
-      oscillator.row<Tier>(position, 0, oscillator.size(), 1.0, row[0].data(), row[1].data());
+      oscillator.cos_sin_row<Tier>(position, 0, oscillator.size(), 1.0, row[0].data(),
+                                   row[1].data());
       for (const int k : {0, 1}) {
         for (const T value : row[k]) {
           const double error = std::abs((DoubleDouble(static_cast<double>(value)) - truth[k]).hi);

@@ -33,7 +33,7 @@ struct Row {
 
   Row(const Oscillator& oscillator, double position, double factor = 1)
       : cos(static_cast<std::size_t>(oscillator.size())), sin(cos.size()) {
-    oscillator.row(position, 0, oscillator.size(), factor, cos.data(), sin.data());
+    oscillator.cos_sin_row(position, 0, oscillator.size(), factor, cos.data(), sin.data());
   }
 };
 
@@ -132,7 +132,7 @@ TEST_CASE("a row may be asked for in parts", "[oscillator]") {
   const Row<float> whole(oscillator, -98765.5);
   std::vector<float> cos(64), sin(64);
   for (const auto& [first, count] : {std::pair<Index, Index>{0, 5}, {5, 0}, {5, 1}, {6, 58}}) {
-    oscillator.row(-98765.5, first, count, 1.0, cos.data() + first, sin.data() + first);
+    oscillator.cos_sin_row(-98765.5, first, count, 1.0, cos.data() + first, sin.data() + first);
   }
   CHECK(cos == whole.cos);
   CHECK(sin == whole.sin);

@@ -119,7 +119,9 @@ TEST_CASE("gates of no tokens and their gradients are made at once", "[hostile]"
   const std::vector<Index> named{0};
   const posenc::ForgettingBias bias(gates, named);
   for (const Index huge : empty_extents::huge) {
-    make([&] { bias.check("test", {.queries = huge, .first_place = huge, .has_places = true}); });
+    make([&] {
+      bias.check("test", {.queries = huge, .aligned_key = huge, .has_aligned_key = true});
+    });
   }
 }
 

@@ -178,7 +178,7 @@ TEST_CASE("empty weights are permuted at once", "[hostile]") {
   float number = 0, other = 0;
   for_all_empty<2>({8, 8}, [&](const std::array<Index, 2>& n) {
     for (const Index dim : {Index{0}, Index{8}, Index{1} << 40, Index{1} << 62}) {
-      const posenc::HeadRows heads{.head_dim = dim, .rotary_dim = dim};
+      const posenc::HeadLayout heads{.head_dim = dim, .rotary_dim = dim};
       const MatrixView<float> x{&number, n[0], n[1]}, out{&other, n[0], n[1]};
       make([&] { posenc::permute_pairs<Interleaved, posenc::HalfRotate>(x, heads); });
       make([&] { posenc::permute_pairs<Interleaved, posenc::HalfRotate>(x, out, heads); });

@@ -192,7 +192,7 @@ constexpr std::array calls{
                gates.truncate(draw.number(0), draw.number(4));
                break;
              case 1:
-               gates.forget_before(draw.number(0), draw.number(1));
+               gates.evict_before(draw.number(0), draw.number(1));
                break;
              case 2:
                gates.copy(draw.number(0), draw.number(1));

@@ -163,9 +163,9 @@ constexpr std::array calls{
          }},
     Call{"permute_pairs",
          [](Draw& draw, Memory& memory) {
-           const posenc::HeadRows rows{.head_dim = draw.number(4),
-                                       .rotary_dim = draw.number(2),
-                                       .rotary_offset = draw.number(1)};
+           const posenc::HeadLayout rows{.head_dim = draw.number(4),
+                                         .rotary_dim = draw.number(2),
+                                         .rotary_offset = draw.number(1)};
            posenc::permute_pairs<Interleaved, HalfRotate>(memory.matrix(8, 3), rows);
            posenc::permute_pairs<Interleaved, HalfRotate, float>(memory.matrix(8, 3),
                                                                  memory.matrix(8, 3), rows);

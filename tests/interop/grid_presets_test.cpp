@@ -47,10 +47,10 @@ std::vector<Model> models() {
 }  // namespace
 
 TEST_CASE("presets on grids turn as their models do", "[interop][grids]") {
-  REQUIRE(posenc::presets::on_grids().size() == models().size() + 4);  // four more are below
+  REQUIRE(posenc::presets::grid_presets().size() == models().size() + 4);  // four more are below
   for (const Model& model : models()) {
     INFO(model.name);
-    const auto& rope = posenc::presets::on_grid(model.name);
+    const auto& rope = posenc::presets::grid_preset(model.name);
     REQUIRE(rope.axis_count() == static_cast<Index>(model.dims.size()));
     reference::Ids ids;
     std::vector<Positions> axes;
@@ -73,7 +73,7 @@ TEST_CASE("presets on grids turn as their models do", "[interop][grids]") {
 }
 
 TEST_CASE("Gemma 4's vision tower turns each half of the head by an axis", "[interop][grids]") {
-  const auto& rope = posenc::presets::on_grid("gemma4_vision");
+  const auto& rope = posenc::presets::grid_preset("gemma4_vision");
   const auto w = rope.frequencies().inv_freq();
   REQUIRE(w.size() == 16);
   CHECK(w[0] == 1);
@@ -91,7 +91,7 @@ TEST_CASE("Gemma 4's vision tower turns each half of the head by an axis", "[int
 }
 
 TEST_CASE("Lumina Next's axes take turns", "[interop][grids]") {
-  const auto& rope = posenc::presets::on_grid("lumina_next");
+  const auto& rope = posenc::presets::grid_preset("lumina_next");
   std::vector<double> x;
   for (int d = 0; d < 72; ++d) x.push_back(std::cos(static_cast<double>(3 * d)));
   std::vector<double> y = x;
@@ -121,7 +121,7 @@ TEST_CASE("axes of Cosmos 3 and Ideogram 4 alternate", "[interop][grids]") {
       {Positions::real({ids[0]}), Positions::real({ids[1]}), Positions::real({ids[2]})});
   for (const Alternating& model : {Alternating{"cosmos_3", 128}, Alternating{"ideogram_4", 256}}) {
     INFO(model.name);
-    const auto& rope = posenc::presets::on_grid(model.name);
+    const auto& rope = posenc::presets::grid_preset(model.name);
     REQUIRE(rope.rotary_dim() == model.dim);
     std::vector<double> x;
     std::vector<long double> w;
@@ -142,7 +142,7 @@ TEST_CASE("axes of Cosmos 3 and Ideogram 4 alternate", "[interop][grids]") {
 }
 
 TEST_CASE("MiniMax-H3 rotates three quarters of a head", "[interop][grids]") {
-  const auto& rope = posenc::presets::on_grid("minimax_h3");
+  const auto& rope = posenc::presets::grid_preset("minimax_h3");
   std::vector<double> x(128, 1.0);
   rope.rotate(posenc::HeadsView<double>{x.data(), 1, 1, 1, 128, 128, 128, 128},
               Positions::axes({Positions::ids({1}), Positions::ids({2}), Positions::ids({3})}));
@@ -151,8 +151,8 @@ TEST_CASE("MiniMax-H3 rotates three quarters of a head", "[interop][grids]") {
 }
 
 TEST_CASE("presets on grids are known by name", "[interop][grids][errors]") {
-  CHECK(support::message_of<posenc::ConfigError>([] { posenc::presets::on_grid("sora"); })
-            .find("posenc::presets::on_grid: no preset is called 'sora'; there are "
+  CHECK(support::message_of<posenc::ConfigError>([] { posenc::presets::grid_preset("sora"); })
+            .find("posenc::presets::grid_preset: no preset is called 'sora'; there are "
                   "dinov3_vit_b16, gemma4_vision, ") == 0);
 }
 

@@ -195,7 +195,7 @@ TEST_CASE("DINOv3 turns as the model's own code does", "[rope][grids][dinov3]") 
     auto y = x;
     rope.rotate(y.view(), positions);
     // The reference's coordinates are rounded; the error is multiplied by 2 pi / T.
-    CHECK(rotation::worst_error_of_turns(
+    CHECK(rotation::worst_error_of_rotations(
               x.view(), y.view(), {reference::Pairing::HalfRotate, 0},
               static_cast<std::size_t>(rope.rotary_dim() / 2),
               [&](Index, Index s) {

@@ -17,8 +17,8 @@
 namespace panel_test {
 
 using posenc::Index;
+using posenc::detail::packed_dim;
 using posenc::detail::panel_lanes;
-using posenc::detail::stored_dim;
 using support::to_double;
 
 namespace {
@@ -76,7 +76,7 @@ TEMPLATE_LIST_TEST_CASE("rows go into lanes and come back", "[attention][cache]"
         if (first + count > panel_lanes) continue;
         const Index stride = dim + 3;
         const auto k = random_rows<T>(count * stride, 1);
-        const Index stored = stored_dim<S>(dim);
+        const Index stored = packed_dim<S>(dim);
         std::vector<S> block(static_cast<std::size_t>(stored * panel_lanes + 1), marker<S>());
         posenc::detail::pack_panel<Tier>(k.data(), stride, first, count, dim, block.data());
         bool right = same(block.back(), marker<S>());
@@ -117,7 +117,7 @@ TEMPLATE_LIST_TEST_CASE("a row alone goes the way of one among many", "[attentio
                           -0x1.8p-130F, 0x1.01p0F, 0x1.03p0F, 0x1.002p0F, 65519.0F, 0x1p-25F}) {
       for (int i = 0; i < 9; ++i, n += 7) k[n % k.size()] = static_cast<T>(x);
     }
-    const auto numbers = static_cast<std::size_t>(stored_dim<S>(dim) * panel_lanes);
+    const auto numbers = static_cast<std::size_t>(packed_dim<S>(dim) * panel_lanes);
     std::vector<S> together(numbers, marker<S>()), alone(numbers, marker<S>());
     posenc::detail::pack_panel<Tier>(k.data(), dim, 0, panel_lanes, dim, together.data());
     for (Index r = 0; r < panel_lanes; ++r) {

@@ -62,7 +62,7 @@ TEMPLATE_LIST_TEST_CASE("panel products are chains over the channels", "[attenti
       for (const ActiveLanes& lanes : some_lanes) {
         constexpr T untouched = -77;
         std::vector<T> out(static_cast<std::size_t>(rows * tile_lanes), untouched);
-        posenc::detail::for_bundles<Tier>(
+        posenc::detail::for_register_tiles<Tier>(
             rows, posenc::detail::PanelDotKernel<Tier, T, T>{
                       x.data(), panels.data(), dim, T{0.5}, lanes, out.data(), {panels.data()}});
         bool right = true;
@@ -113,7 +113,7 @@ TEMPLATE_LIST_TEST_CASE("weighted sums are chains over the lanes", "[attention][
           const auto before = random_numbers<T>(rows * dim, 7);
           auto out = before;
           const auto run = [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
-            posenc::detail::for_bundles<Tier>(
+            posenc::detail::for_register_tiles<Tier>(
                 rows,
                 posenc::detail::WeightedSumKernel<Tier, T, T, Weights>{marked.data(),
                                                                        some.data(),
@@ -163,7 +163,7 @@ TEMPLATE_LIST_TEST_CASE("weighted sums without an old factor are those added to 
                tile_scale = random_numbers<T>(rows, 6);
     const auto sums = [&](const T* old, T before) {
       std::vector<T> out(static_cast<std::size_t>(rows * dim), before);
-      posenc::detail::for_bundles<Tier>(
+      posenc::detail::for_register_tiles<Tier>(
           rows,
           posenc::detail::WeightedSumKernel<Tier, T, T, SkipWeights::None>{weights.data(),
                                                                            values.data(),

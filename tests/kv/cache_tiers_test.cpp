@@ -119,7 +119,7 @@ TEMPLATE_LIST_TEST_CASE("Linear keeps its bound on every tier in both orders",
         std::vector<T> x(static_cast<std::size_t>(rows * in)),
             y(static_cast<std::size_t>(rows * out));
         random.fill_normal(x);
-        posenc::detail::Slots workspace;
+        posenc::detail::ScratchArenas workspace;
         const posenc::EmbeddingsView<const T> x_view{x.data(), 1, rows, in};
         const posenc::EmbeddingsView<T> y_view{y.data(), 1, rows, out};
         bool within = true;

@@ -72,7 +72,7 @@ bool tiles_match(const KvCache<S>& cache, Index sequence, const Model<S>& model)
   bool right = cache.length(sequence) == model.length() && cache.first(sequence) == model.first;
   for (Index h = 0; h < heads; ++h) {
     for (Index t = model.first / tile_keys; t * tile_keys < model.length(); ++t) {
-      const KeyTile<S> tile = tile_of(cache, sequence, h, t);
+      const KvTile<S> tile = tile_of(cache, sequence, h, t);
       bool finite = true;
       right &= tile.value_stride == padded_value_dim(value_dim);
       const Index panels = (model.length() - t * tile_keys + panel_lanes - 1) / panel_lanes;
@@ -87,7 +87,7 @@ bool tiles_match(const KvCache<S>& cache, Index sequence, const Model<S>& model)
           finite &= is_finite(to_double(got));
         }
         for (Index d = 0; there && d < dim; ++d) {
-          const S* block = tile.keys + r / panel_lanes * panel_lanes * stored_dim<S>(dim);
+          const S* block = tile.keys + r / panel_lanes * panel_lanes * packed_dim<S>(dim);
           const S* key = block + attention_test::place<S>(r % panel_lanes, d);
           right &= support::same_bits(key, &model.rows[at(j)][at(2 * h)][at(d)], 1);
         }

@@ -147,7 +147,7 @@ TEMPLATE_TEST_CASE("one token per append, with heads so large that they are padd
     // The rest of the key's panel must not hold old NaN.
     for (Index h = 0; h < 3; ++h) {
       using namespace posenc::detail;
-      const KeyTile<S> tile = tile_of(cache, 1, h, j / tile_keys);
+      const KvTile<S> tile = tile_of(cache, 1, h, j / tile_keys);
       begun &= tile.finite;
       for (Index r = j % tile_keys + 1; r % panel_lanes != 0; ++r) {
         for (Index d = 0; d < values; ++d) {

@@ -128,18 +128,18 @@ class ScaledKeys {
       : cache_(cache), sequences_(sequences) {}
 
   Index heads() const noexcept { return cache_.kv_heads(); }
-  inside::StoredKeys stored() const noexcept { return {cache_.ranges.data(), sequences_}; }
-  Scratch carve(inside::Carver& carver) const noexcept {
-    return {carver.take<float>(inside::panel_lanes * cache_.head_dim()),
-            carver.take<float>(inside::tile_keys * cache_.head_dim()),
-            carver.take<float>(inside::tile_keys * value_stride())};
+  inside::StoredKeyRanges stored() const noexcept { return {cache_.ranges.data(), sequences_}; }
+  Scratch allocate(inside::ArenaAllocator& allocator) const noexcept {
+    return {allocator.allocate<float>(inside::panel_lanes * cache_.head_dim()),
+            allocator.allocate<float>(inside::tile_keys * cache_.head_dim()),
+            allocator.allocate<float>(inside::tile_keys * value_stride())};
   }
 
-  inside::KeyTile<float> tile(const inside::AttentionSequence& s, Index head, Index tile,
-                              const inside::KeyRange&, const Scratch& scratch) const noexcept {
+  inside::KvTile<float> tile(const inside::AttentionSequence& s, Index head, Index tile,
+                             const inside::KeyRange&, const Scratch& scratch) const noexcept {
     const Index dim = cache_.head_dim(), lanes = inside::panel_lanes;
-    const Index first =
-        cache_.row(sequences_[static_cast<std::size_t>(s.key_row)], head, tile * inside::tile_keys);
+    const Index first = cache_.row(sequences_[static_cast<std::size_t>(s.kv_index)], head,
+                                   tile * inside::tile_keys);
     std::fill_n(scratch.values, inside::tile_keys * value_stride(), 0.0F);
     for (Index j = 0; j < inside::tile_keys; ++j) {
       cache_.k.read(first + j, scratch.rows + j % lanes * dim);

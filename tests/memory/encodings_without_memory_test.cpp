@@ -149,7 +149,7 @@ TEST_CASE("weights are permuted completely or not at all without memory",
           "[memory][rotary][permute]") {
   constexpr Index rows = 4 * dim, cols = 5;
   const auto x = numbers(rows * cols, 1), y = numbers(rows * cols, 2);
-  const posenc::HeadRows of_head{.head_dim = dim, .rotary_dim = dim - 4, .rotary_offset = 2};
+  const posenc::HeadLayout of_head{.head_dim = dim, .rotary_dim = dim - 4, .rotary_offset = 2};
   const auto matrix = [](auto* data) {
     return MatrixView<std::remove_pointer_t<decltype(data)>>{data, rows, cols, cols};
   };

@@ -60,7 +60,7 @@ void exact_products() {
   std::vector<double> cos(8), sin(8), rest;
   for (const double position : {1.0, -3.25, 1e6 + 1, 1e9 + 7, 1e12 + 39, 1e15 + 37}) {
     const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = dim, .base = 10000});
-    posenc::detail::oscillator_of(rope).row(position, 0, 8, 1.0, cos.data(), sin.data());
+    posenc::detail::oscillator_of(rope).cos_sin_row(position, 0, 8, 1.0, cos.data(), sin.data());
     show("cos", cos);
     show("sin", sin);
   }

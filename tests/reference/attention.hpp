@@ -54,7 +54,7 @@ AttentionResult attention(const Matrix& q, const Matrix& k, const Matrix& v,
 /// with a given key.
 enum class Alignment { TopLeft, BottomRight, FromStart };
 
-inline std::int64_t first_place(Alignment alignment, std::int64_t queries, std::int64_t keys,
+inline std::int64_t aligned_key(Alignment alignment, std::int64_t queries, std::int64_t keys,
                                 std::int64_t start) {
   if (alignment == Alignment::BottomRight) return keys - queries;
   return alignment == Alignment::FromStart ? start : 0;

@@ -17,7 +17,7 @@ namespace permute_test {
 
 using posenc::ConfigError;
 using posenc::HalfRotate;
-using posenc::HeadRows;
+using posenc::HeadLayout;
 using posenc::Index;
 using posenc::Interleaved;
 using posenc::MatrixView;
@@ -30,7 +30,7 @@ namespace {
 
 struct Shape {
   Index heads;
-  HeadRows rows;
+  HeadLayout rows;
 };
 
 const Shape shapes[] = {
@@ -150,7 +150,7 @@ TEMPLATE_LIST_TEST_CASE("permuted heads rotate to permuted heads, bit for bit", 
 TEST_CASE("scores do not change with the pairing, with biases, gains and grouped heads",
           "[permute]") {
   constexpr Index dim = 16, query_heads = 4, key_heads = 2, in = 6;
-  const HeadRows rows{.head_dim = dim, .rotary_dim = 12, .rotary_offset = 2};
+  const HeadLayout rows{.head_dim = dim, .rotary_dim = 12, .rotary_offset = 2};
   const posenc::YarnScaling rule{
       .rotary_dim = 12, .base = 10000, .factor = 4, .original_max_position = 4096};
   support::Random random(2);
@@ -207,7 +207,7 @@ TEST_CASE("scores do not change with the pairing, with biases, gains and grouped
 TEST_CASE("permute_pairs checks its shapes first", "[permute][errors]") {
   std::vector<float> w(24, 1.0F), out(24, 2.0F);
   const MatrixView<float> view{w.data(), 12, 2, 2};
-  const auto config = [&](const HeadRows& rows) {
+  const auto config = [&](const HeadLayout& rows) {
     return message_of<ConfigError>(
         [&] { posenc::permute_pairs<Interleaved, HalfRotate>(view, rows); });
   };
@@ -226,7 +226,7 @@ TEST_CASE("permute_pairs checks its shapes first", "[permute][errors]") {
   CHECK(shape([&] {
           posenc::permute_pairs<Interleaved, HalfRotate>(view, {.head_dim = 8, .rotary_dim = 8});
         }) == name + "the number of rows (12) must be a multiple of head_dim (8)");
-  const HeadRows rows{.head_dim = 4, .rotary_dim = 4};
+  const HeadLayout rows{.head_dim = 4, .rotary_dim = 4};
   const MatrixView<float> fewer{out.data(), 8, 2, 2};
   CHECK(shape([&] { posenc::permute_pairs<Interleaved, HalfRotate>(view, fewer, rows); }) ==
         name + "input [12, 2] and output [8, 2] must have the same shape");

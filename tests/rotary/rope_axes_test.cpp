@@ -146,7 +146,7 @@ TEMPLATE_LIST_TEST_CASE("every scheme of axes equals its reference", "[rope][axe
         auto x = Heads<T>::random(random, batch, seq, heads, 2 * pairs + 5);
         auto y = x;
         rope.rotate(y.view(), positions);
-        CHECK(rotation::worst_error_of_turns(
+        CHECK(rotation::worst_error_of_rotations(
                   x.view(), y.view(), {rotation::reference_pairing<Pairing>, 3},
                   static_cast<std::size_t>(pairs),
                   [&](Index b, Index s) { return scheme.reference(ids_at(positions, b, s)); },

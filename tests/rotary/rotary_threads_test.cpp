@@ -103,7 +103,7 @@ TEST_CASE("tables are made with the same bits on every device", "[rotation_table
 
 TEST_CASE("weights are permuted on every device", "[permute][threads]") {
   constexpr Index heads = 7, head_dim = 12, cols = 5;
-  const posenc::HeadRows rows{.head_dim = head_dim, .rotary_dim = 8, .rotary_offset = 2};
+  const posenc::HeadLayout rows{.head_dim = head_dim, .rotary_dim = 8, .rotary_offset = 2};
   std::vector<float> weights(heads * head_dim * cols);
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(i);
   support::check_same_on_all_devices([&](const auto&... device) {

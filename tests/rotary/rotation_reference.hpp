@@ -149,9 +149,9 @@ double worst_error(posenc::HeadsView<T> x, posenc::HeadsView<T> y,
 /// Returns the largest error against cos and sin from rotation_at(b, s), with the attention factor
 /// of the rule.
 template <class T, class RotationAt>
-double worst_error_of_turns(posenc::HeadsView<T> x, posenc::HeadsView<T> y,
-                            const reference::RopeRule& rule, std::size_t pairs,
-                            const RotationAt& rotation_at, double angle_error = 4e-16) {
+double worst_error_of_rotations(posenc::HeadsView<T> x, posenc::HeadsView<T> y,
+                                const reference::RopeRule& rule, std::size_t pairs,
+                                const RotationAt& rotation_at, double angle_error = 4e-16) {
   return worst_error_of_rows(
       x, y, rule, pairs,
       [&](Index b, Index s, Index, const std::vector<double>& in) {

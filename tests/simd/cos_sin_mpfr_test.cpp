@@ -40,7 +40,7 @@ TEST_CASE("the reduction loses nothing to the size of the angle", "[cos_sin][mpf
     for (int i = 0; i < 5000; ++i) {
       const double position = reach * random.uniform(-1, 1), turns = random.uniform(-1, 1);
       const DoubleDouble exact(turns, turns * 0x1p-54 * random.uniform(-1, 1));
-      const auto angle = posenc::detail::reduce(One{position}, One{exact.hi}, One{exact.lo});
+      const auto angle = posenc::detail::reduce_angle(One{position}, One{exact.hi}, One{exact.lo});
       largest = support::worse(
           largest,
           absolute_error(Mpfr(angle.quadrant_bits.v - posenc::detail::shifter) + angle.remainder.v,

@@ -51,8 +51,8 @@ TEST_CASE("a reduced angle is a whole number and at most 9/16 more", "[cos_sin]"
     double widest = 0;
     for (int i = 0; i < 5000; ++i) {
       const double turns = random.uniform(-1, 1);
-      const auto angle = posenc::detail::reduce(One{reach * random.uniform(-1, 1)}, One{turns},
-                                                One{turns * 0x1p-54});
+      const auto angle = posenc::detail::reduce_angle(One{reach * random.uniform(-1, 1)},
+                                                      One{turns}, One{turns * 0x1p-54});
       const double whole = angle.quadrant_bits.v - posenc::detail::shifter;
       REQUIRE(whole == std::rint(whole));
       widest = support::worse(widest, std::abs(angle.remainder.v));

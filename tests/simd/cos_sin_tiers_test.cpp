@@ -7,7 +7,7 @@
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/simd/cos_sin.hpp>
-#include <posenc/simd/detail/twice.hpp>
+#include <posenc/simd/detail/pack_pair.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -119,7 +119,7 @@ TEMPLATE_LIST_TEST_CASE("cos_sin on every tier: accurate in every octant", "[sim
 TEMPLATE_LIST_TEST_CASE("cos_sin on every tier: the same bits", "[simd][cos_sin]",
                         tiers::DoublePacks) {
   using P = typename TestType::P;
-  using Two = posenc::detail::Twice<P>;
+  using Two = posenc::detail::PackPair<P>;
   INFO(TestType::Tier::name);
   CHECK(differing<P>(octants()) == 0);
   CHECK(differing<P>(preset_angles()) == 0);

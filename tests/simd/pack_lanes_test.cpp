@@ -126,7 +126,7 @@ TEMPLATE_LIST_TEST_CASE("packs: pairs are split, joined and swapped", "[simd][pa
     T values[P::width / 2];
     for (posenc::Index k = 0; k < P::width / 2; ++k) values[k] = static_cast<T>(k);
     T lanes[P::width];
-    P::load_doubled(values).store(lanes);
+    P::load_duplicated(values).store(lanes);
     for (posenc::Index k = 0; k < P::width; ++k) CHECK(lanes[k] == values[k / 2]);
     const auto swapped = tiers::lanes_of(swap_pairs(low));
     for (std::size_t i = 0; i < swapped.size(); ++i) CHECK(swapped[i] == static_cast<T>(i ^ 1u));
@@ -139,8 +139,8 @@ TEMPLATE_LIST_TEST_CASE("packs: lanes from some place on in two packs", "[simd][
   using T = typename TestType::Real;
   INFO(TestType::Tier::name);
   const P a = counting<P>(T{0}), b = counting<P>(static_cast<T>(P::width));
-  if constexpr (requires { lanes_from(Index{}, a, b); }) {
-    for (Index n = 0; n <= P::width; ++n) CHECK(counts(lanes_from(n, a, b), static_cast<T>(n)));
+  if constexpr (requires { combine_shift(Index{}, a, b); }) {
+    for (Index n = 0; n <= P::width; ++n) CHECK(counts(combine_shift(n, a, b), static_cast<T>(n)));
   }
 }
 

@@ -19,8 +19,8 @@ using posenc::HeadsView;
 using posenc::Index;
 using posenc::Positions;
 using posenc::ShapeError;
-using posenc::detail::product_of;
-using posenc::detail::sum_of;
+using posenc::detail::checked_add;
+using posenc::detail::checked_mul;
 using support::message_of;
 
 namespace {
@@ -35,17 +35,17 @@ std::string rejection_message(const HeadsView<float>& x) {
 }  // namespace
 
 TEST_CASE("sums and products are checked", "[tensor][extents]") {
-  STATIC_REQUIRE(sum_of(max_index - 1, 1) == max_index);
-  STATIC_REQUIRE(sum_of(max_index, 1) == std::nullopt);
-  STATIC_REQUIRE(sum_of(min_index, max_index) == -1);
-  STATIC_REQUIRE(sum_of(min_index, -1) == std::nullopt);
-  STATIC_REQUIRE(product_of({3, 4, 5}) == 60);
-  STATIC_REQUIRE(product_of({}) == 1);
-  STATIC_REQUIRE(product_of({max_index, 1}) == max_index);
-  STATIC_REQUIRE(product_of({Index{1} << 32, Index{1} << 31}) == std::nullopt);
-  STATIC_REQUIRE(product_of({max_index, max_index, 0}) == 0);
-  STATIC_REQUIRE(product_of({2, -1}) == std::nullopt);
-  STATIC_REQUIRE(product_of({0, -1}) == std::nullopt);
+  STATIC_REQUIRE(checked_add(max_index - 1, 1) == max_index);
+  STATIC_REQUIRE(checked_add(max_index, 1) == std::nullopt);
+  STATIC_REQUIRE(checked_add(min_index, max_index) == -1);
+  STATIC_REQUIRE(checked_add(min_index, -1) == std::nullopt);
+  STATIC_REQUIRE(checked_mul({3, 4, 5}) == 60);
+  STATIC_REQUIRE(checked_mul({}) == 1);
+  STATIC_REQUIRE(checked_mul({max_index, 1}) == max_index);
+  STATIC_REQUIRE(checked_mul({Index{1} << 32, Index{1} << 31}) == std::nullopt);
+  STATIC_REQUIRE(checked_mul({max_index, max_index, 0}) == 0);
+  STATIC_REQUIRE(checked_mul({2, -1}) == std::nullopt);
+  STATIC_REQUIRE(checked_mul({0, -1}) == std::nullopt);
 }
 
 TEST_CASE("a view has extents, memory and a reach", "[tensor][extents]") {

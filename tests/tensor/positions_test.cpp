@@ -111,14 +111,14 @@ TEST_CASE("real positions keep every bit", "[positions]") {
 
 TEST_CASE("positions that are listed can be read where they lie", "[positions]") {
   const auto values_of = [](const Positions& positions, Index b) {
-    const auto values = positions.kept(b);
+    const auto values = positions.explicit_values(b);
     return Row(values.begin(), values.end());
   };
   CHECK(values_of(Positions::ids(2, {4, 4, 1, 7, 8, 9}), 1) == Row{7, 8, 9});
   CHECK(values_of(Positions::ids({4, 4, 1}), 5) == Row{4, 4, 1});
   CHECK(values_of(Positions::grid(2, 2), 0) == Row{0, 0, 1, 1});
-  CHECK(Positions::range(3, 4).kept(0).empty());
-  CHECK(Positions::starts({3, 4}, 2).kept(1).empty());
+  CHECK(Positions::range(3, 4).explicit_values(0).empty());
+  CHECK(Positions::starts({3, 4}, 2).explicit_values(1).empty());
 }
 
 TEST_CASE("packed sequences each begin anew", "[positions]") {

@@ -92,7 +92,7 @@ double forget() {
   auto tile = warnings::ones<Real>(3, 1, 7);
   const std::vector<double> queries{4, 5, 6}, keys{0, 1, 2, 3, 4, 5, 6};
   const posenc::TokenTile tokens{
-      .first_place = 4, .query_positions = queries, .key_positions = keys};
+      .aligned_key = 4, .query_positions = queries, .key_positions = keys};
   bias.add(tokens, tile.matrix());
   posenc::ForgetGradient of_gates = bias.zero_gradient();
   bias.add_gradient<Real>(tokens, tile.matrix(), of_gates);

@@ -94,7 +94,7 @@ double use_interop(std::string_view config, std::span<const std::byte> file) {
   double sum = use_models() + ropes_of(posenc::read_hf_config(config)) +
                ropes_of(posenc::read_gguf(file)) +
                ropes_of(posenc::presets::model("llama-3.1-8b")) +
-               static_cast<double>(posenc::presets::on_grid("flux").rotary_dim());
+               static_cast<double>(posenc::presets::grid_preset("flux").rotary_dim());
   const posenc::GgufFile keys = posenc::GgufFile::from_bytes(file);
   for (const auto& preset : posenc::presets::all()) sum += ropes_of(preset.model);
   return sum + keys.real("general.alignment").value_or(0);

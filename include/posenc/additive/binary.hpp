@@ -59,7 +59,7 @@ class BinaryEncoding {
   }
 
   /// Adds the bits of the positions to x.
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   void add_to(EmbeddingsView<T> x, const Positions& positions, const D& device = {}) const {
     check("BinaryEncoding::add_to", x, positions);
     const Compute<T> zero = config_.values == BinaryValues::ZeroOne ? 0 : -1;
@@ -77,8 +77,8 @@ class BinaryEncoding {
 
   // Diagnoses arguments that the call above does not accept.
   template <class T = void>
-  void add_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
-    static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);
+  void add_to(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
+    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ADDITIVE_RULE);
   }
 
  private:

@@ -93,8 +93,8 @@ template <class T>
 void check_grid_table(const char* function, const char* table_name, const MatrixView<T>& table,
                       Index extra_rows, GridShape grid) {
   check_extents(function, table_name, table);
-  const auto cells = product_of({grid.rows, grid.cols});
-  if (!cells || sum_of(extra_rows, *cells) != table.rows) {
+  const auto cells = checked_mul({grid.rows, grid.cols});
+  if (!cells || checked_add(extra_rows, *cells) != table.rows) {
     fail<ShapeError>(function, table_name, " must have ", extra_rows, " + ", grid.rows, " * ",
                      grid.cols, " rows but is ", table.extents());
   }
@@ -123,7 +123,7 @@ GridResize checked_grid_resize(const char* function, const GridResizeConfig& con
   if (config.suffix_tokens < 0) {
     fail<ConfigError>(function, "suffix_tokens must not be negative but is ", config.suffix_tokens);
   }
-  const auto extra_rows = sum_of(config.prefix_tokens, config.suffix_tokens);
+  const auto extra_rows = checked_add(config.prefix_tokens, config.suffix_tokens);
   if (!extra_rows) {
     fail<ConfigError>(function, "no table has ", config.prefix_tokens, " prefix_tokens and ",
                       config.suffix_tokens, " suffix_tokens");
@@ -183,7 +183,7 @@ double bytes_per_column(const GridResize& resize) noexcept {
 }
 
 /// Rounds sums to a row of a table; 16-bit types are rounded to float first.
-template <detail::Written T>
+template <detail::Writable T>
 void store_sums(const double* sum, T* out, Index count) noexcept {
   for (Index i = 0; i < count; ++i) out[i] = static_cast<T>(static_cast<Compute<T>>(sum[i]));
 }
@@ -214,7 +214,7 @@ void store_sums(const double* sum, T* out, Index count) noexcept {
 ///   Cost:     4 products per axis and value (antialiased: 4 times the shrinking), rows first;
 ///             scratch of (source.cols + 1) * D doubles
 ///   Source:   torch's interpolate; timm's layers/pos_embed_rel.py at aa4b585
-template <detail::Written T, Device D = detail::CallingThread>
+template <detail::Writable T, Device D = detail::CallingThread>
 void resize_grid(MatrixView<const std::type_identity_t<T>> table, MatrixView<T> out,
                  const GridResizeConfig& config, const D& device = {}) {
   constexpr auto function = "resize_grid";
@@ -260,7 +260,7 @@ void resize_grid(MatrixView<const std::type_identity_t<T>> table, MatrixView<T> 
 ///   Shapes: those of resize_grid(), with grad_out for out and grad_table for table
 ///   Cost:   that of resize_grid(), with scratch of source.rows * source.cols * D doubles and one
 ///           more row
-template <detail::Written T, Device D = detail::CallingThread>
+template <detail::Writable T, Device D = detail::CallingThread>
 void resize_grid_adjoint(MatrixView<const std::type_identity_t<T>> grad_out,
                          MatrixView<T> grad_table, const GridResizeConfig& config,
                          const D& device = {}) {

@@ -43,7 +43,7 @@ class IntegerEncoding {
   }
 
   /// Adds position, or position / max_length, to x.
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   void add_to(EmbeddingsView<T> x, const Positions& positions, const D& device = {}) const {
     detail::check_embeddings("IntegerEncoding::add_to", x, x.dim, positions);
     const double unit = config_.max_length == 0 ? 1 : static_cast<double>(config_.max_length);
@@ -57,8 +57,8 @@ class IntegerEncoding {
 
   // Diagnoses arguments that the call above does not accept.
   template <class T = void>
-  void add_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
-    static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);
+  void add_to(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
+    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ADDITIVE_RULE);
   }
 
  private:

@@ -86,8 +86,8 @@ class Learned {
                   "posenc::Learned: x must have the type of the table's elements");
   }
   template <class X = void>
-  void add_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
-    static_assert(detail::never<X>, POSENC_DETAIL_ADDITIVE_RULE);
+  void add_to(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
+    static_assert(detail::dependent_false<X>, POSENC_DETAIL_ADDITIVE_RULE);
   }
 
   /// Adds the gradient of the table: grad_table[position + row_offset] += grad. Tokens are added in
@@ -96,7 +96,7 @@ class Learned {
   ///   Shapes: grad [B, S, D], the gradient of the output; grad_table [rows, D]
   ///   Types:  sums are rounded to grad_table's type at every token. For 16-bit tables use a float
   ///           gradient, because 16-bit sums stop growing
-  template <detail::Written Gradient, Device D = detail::CallingThread>
+  template <detail::Writable Gradient, Device D = detail::CallingThread>
   void add_gradient(EmbeddingsView<const T> grad, const Positions& positions,
                     MatrixView<Gradient> grad_table, const D& device = {}) const {
     constexpr auto function = "Learned::add_gradient";

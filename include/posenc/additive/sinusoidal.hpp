@@ -66,11 +66,11 @@ class SinusoidalAxis {
       C cos[chunk], sin[chunk];
       for (Index first = 0; first < pairs; first += chunk) {
         const Index count = (std::min)(chunk, pairs - first);
-        oscillator_.row(position, first, count, scale, cos, sin);
+        oscillator_.cos_sin_row(position, first, count, scale, cos, sin);
         interleave_row(sin, cos, row + 2 * first, (std::min)(2 * count, width_ - 2 * first));
       }
     } else {
-      oscillator_.row(position, 0, pairs, scale, row + pairs, row);
+      oscillator_.cos_sin_row(position, 0, pairs, scale, row + pairs, row);
       if (width_ > 2 * pairs) row[width_ - 1] = C{0};
     }
   }
@@ -89,7 +89,7 @@ class SinusoidalAxis {
       part(2 * i, interleaved, 2 * chunk);
     }
     if (const Index rest = width_ - 2 * i; rest > 0) {
-      oscillator_.row(position, i, frequencies_.pairs() - i, scale, cos, sin);
+      oscillator_.cos_sin_row(position, i, frequencies_.pairs() - i, scale, cos, sin);
       interleave_row(sin, cos, interleaved, rest);
       part(2 * i, interleaved, rest);
     }
@@ -152,13 +152,13 @@ class Sinusoidal {
       : config_(checked(config)), axis_(name, config.model_dim, config.layout, config.base) {}
 
   /// Adds scale * P to x.
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   void add_to(EmbeddingsView<T> x, const Positions& positions, const D& device = {}) const {
     store<true>("Sinusoidal::add_to", device, x, positions);
   }
 
   /// Writes scale * P to out.
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   void write_to(EmbeddingsView<T> out, const Positions& positions, const D& device = {}) const {
     store<false>("Sinusoidal::write_to", device, out, positions);
   }
@@ -174,10 +174,10 @@ class Sinusoidal {
     if (grad.empty()) return 0;
     const bool shared = positions.batch() == 1;
     const Index rows = shared ? grad.batch : 1;  // batch rows of grad that share a row of P
-    const detail::PartsOfSum parts(shared ? grad.seq : grad.batch * grad.seq);
+    const detail::ReductionSplit parts(shared ? grad.seq : grad.batch * grad.seq);
     // Every part of the sum has one row of P, allocated here, because threads must not allocate.
     detail::AlignedVector<double> encodings(static_cast<std::size_t>(parts.size() * grad.dim));
-    double sums[detail::PartsOfSum::most] = {};
+    double sums[detail::ReductionSplit::max_parts] = {};
     const auto sum_of_part = [&](Index part) {
       double* const encoding = encodings.data() + part * grad.dim;
       double sum = 0;
@@ -210,12 +210,12 @@ class Sinusoidal {
 
   // Diagnose arguments that the calls above do not accept.
   template <class T = void>
-  void add_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
-    static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);
+  void add_to(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
+    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ADDITIVE_RULE);
   }
   template <class T = void>
-  void write_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
-    static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);
+  void write_to(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
+    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ADDITIVE_RULE);
   }
 
  private:
@@ -223,7 +223,7 @@ class Sinusoidal {
     return positions.at(b, s) + static_cast<double>(config_.start);
   }
 
-  template <bool Add, Device D, detail::Written T>
+  template <bool Add, Device D, detail::Writable T>
   void store(const char* function, const D& device, EmbeddingsView<T> x,
              const Positions& positions) const {
     check(function, x, positions);

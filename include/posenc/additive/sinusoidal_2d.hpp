@@ -53,13 +53,13 @@ class Sinusoidal2d {
       : config_(checked(config)), axis_(name, config.model_dim / 2, config.layout, config.base) {}
 
   /// Adds P to x.
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   void add_to(EmbeddingsView<T> x, const Positions& positions, const D& device = {}) const {
     store<true>("Sinusoidal2d::add_to", device, x, positions);
   }
 
   /// Writes P to out.
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   void write_to(EmbeddingsView<T> out, const Positions& positions, const D& device = {}) const {
     store<false>("Sinusoidal2d::write_to", device, out, positions);
   }
@@ -71,12 +71,12 @@ class Sinusoidal2d {
 
   // Diagnose arguments that the calls above do not accept.
   template <class T = void>
-  void add_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
-    static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);
+  void add_to(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
+    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ADDITIVE_RULE);
   }
   template <class T = void>
-  void write_to(detail::Anything, detail::Anything, detail::Anything = 0) const {
-    static_assert(detail::never<T>, POSENC_DETAIL_ADDITIVE_RULE);
+  void write_to(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
+    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ADDITIVE_RULE);
   }
 
  private:
@@ -101,7 +101,7 @@ class Sinusoidal2d {
     detail::check_max_angle(function, axis_.oscillator(), positions);
   }
 
-  template <bool Add, Device D, detail::Written T>
+  template <bool Add, Device D, detail::Writable T>
   void store(const char* function, const D& device, EmbeddingsView<T> x,
              const Positions& positions) const {
     check(function, x, positions);

@@ -30,7 +30,7 @@
 //   row    one query of one head              lane   index of a key in a panel
 //   group  query heads that share a KV head   panel  32 lanes, stored channel by channel
 //   strip  rows of one kernel call            tile   128 keys, starting at a multiple of 128
-//   block  rows that share packed tiles       slot   memory of one thread in the workspace
+//   block  rows that share packed tiles       arena  memory of one thread in the workspace
 POSENC_BEGIN
 
 /// Computes scaled dot-product attention: out = softmax(scale * q k^T + bias + masks) v.

@@ -146,7 +146,7 @@ void normalise_rows_backward(const D& device, const char* function, const HeadsV
 ///             1e-12
 ///   Device:   threads of an Eigen device, or the calling thread if omitted; the bits are the same
 ///   Source:   arXiv 2111.09883, section 3.2; timm's models/swin_transformer_v2.py at 0041cb7
-template <detail::Written T, Device D = detail::CallingThread>
+template <detail::Writable T, Device D = detail::CallingThread>
 void cosine_queries(HeadsView<T> q, std::span<const double> logit_scale, const D& device = {}) {
   constexpr auto function = "cosine_queries";
   detail::check_extents(function, "q", q);
@@ -161,7 +161,7 @@ void cosine_queries(HeadsView<T> q, std::span<const double> logit_scale, const D
 
 /// Converts keys in place to those of cosine attention: unit vectors. Throws, accuracy and device
 /// are as for cosine_queries().
-template <detail::Written T, Device D = detail::CallingThread>
+template <detail::Writable T, Device D = detail::CallingThread>
 void cosine_keys(HeadsView<T> k, const D& device = {}) {
   detail::check_extents("cosine_keys", "k", k);
   detail::normalise_rows(device, "cosine_keys", k, [](Index) { return 1.0; });
@@ -174,7 +174,7 @@ void cosine_keys(HeadsView<T> k, const D& device = {}) {
 ///           logit_gradient [H]. logit_gradient may be omitted
 ///   Throws: ShapeError, before anything is written
 ///   Device: heads are distributed over the threads of an Eigen device; the bits are the same
-template <detail::Written T, Device D = detail::CallingThread>
+template <detail::Writable T, Device D = detail::CallingThread>
 void cosine_queries_backward(HeadsView<const std::type_identity_t<T>> q,
                              std::span<const double> logit_scale, HeadsView<T> grad,
                              std::span<double> logit_gradient = {}, const D& device = {}) {
@@ -199,7 +199,7 @@ void cosine_queries_backward(HeadsView<const std::type_identity_t<T>> q,
 
 /// Computes the backward pass of cosine_keys() in place. Shapes, throws and device are as for
 /// cosine_queries_backward().
-template <detail::Written T, Device D = detail::CallingThread>
+template <detail::Writable T, Device D = detail::CallingThread>
 void cosine_keys_backward(HeadsView<const std::type_identity_t<T>> k, HeadsView<T> grad,
                           const D& device = {}) {
   detail::normalise_rows_backward<D, T>(

@@ -29,7 +29,7 @@ POSENC_BEGIN
 ///   Accuracy: 4 ulp of the larger output, in Compute<T>, and the rounding to T; exact if one side
 ///             has no keys (lse -inf), except that -0 may become 0
 ///   Source:   arXiv 2205.14135, section 3.1
-template <detail::Written T, Device D = detail::CallingThread>
+template <detail::Writable T, Device D = detail::CallingThread>
 void merge(HeadsView<T> out_a, LseView<Compute<std::remove_const_t<T>>> lse_a,
            HeadsView<const std::type_identity_t<T>> out_b,
            LseView<const Compute<std::remove_const_t<T>>> lse_b, const D& device = {}) {

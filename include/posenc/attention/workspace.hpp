@@ -2,7 +2,7 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 
 #include <cstddef>
 
@@ -10,10 +10,10 @@ POSENC_BEGIN
 
 class AttentionWorkspace;
 namespace detail {
-Slots& slots_of(AttentionWorkspace& workspace) noexcept;
+ScratchArenas& arenas_of(AttentionWorkspace& workspace) noexcept;
 }  // namespace detail
 
-/// Scratch memory of attention(), one slot per thread. With 128 channels of float a slot has up to
+/// Scratch memory of attention(), one arena per thread. With 128 channels of float an arena has up to
 /// 700 KiB, independent of the lengths of sequences; wider heads and double take proportionally
 /// more. `Linear` keeps a copy of up to 32 tokens in it.
 /// If one is kept and passed by AttentionMemory::workspace, calls after the first allocate nothing.
@@ -24,13 +24,13 @@ class AttentionWorkspace {
   std::size_t bytes() const noexcept { return slots_.bytes(); }
 
  private:
-  friend detail::Slots& detail::slots_of(AttentionWorkspace& workspace) noexcept;
+  friend detail::ScratchArenas& detail::arenas_of(AttentionWorkspace& workspace) noexcept;
 
-  detail::Slots slots_;
+  detail::ScratchArenas slots_;
 };
 
 namespace detail {
-inline Slots& slots_of(AttentionWorkspace& workspace) noexcept { return workspace.slots_; }
+inline ScratchArenas& arenas_of(AttentionWorkspace& workspace) noexcept { return workspace.slots_; }
 }  // namespace detail
 
 POSENC_END

@@ -211,7 +211,7 @@ class Alibi {
   /// Adds the bias of one head: tile(i, j) += -scale * slope[head] * distance(query i, key j).
   ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
   ///   Throws: ShapeError
-  template <detail::WrittenTile Real>
+  template <detail::WritableTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     detail::check_tile("Alibi::add", {head, heads(), "the ", " slopes"}, query_positions,
@@ -235,8 +235,8 @@ class Alibi {
 
   /// Writes values[u] = -scale * slope[head] * distance, where query - key is farthest - u; see
   /// DistanceBias.
-  using OfDistances = Alibi;
-  template <detail::WrittenTile Real>
+  using DistanceBiasSelf = Alibi;
+  template <detail::WritableTile Real>
   void write_values(Index head, double farthest, std::span<Real> values) const noexcept {
     detail::write_distance_bias(farthest, values, evaluator_of<Real>(head));
   }

@@ -9,7 +9,7 @@
 #include <posenc/bias/detail/tile.hpp>
 #include <posenc/bias/fire_parameters.hpp>
 #include <posenc/core/detail/double_double.hpp>
-#include <posenc/core/detail/order_of_sums.hpp>
+#include <posenc/core/detail/strict_fp_order.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/simd/detail/add_values.hpp>
@@ -45,7 +45,7 @@ class Fire {
   ///   Throws: ConfigError
   explicit Fire(FireParameters parameters, double epsilon = 1e-6)
       : parameters_(std::move(parameters)), epsilon_(epsilon) {
-    detail::check_order_of_sums("Fire");
+    detail::check_strict_fp_order("Fire");
     const FireParameters& p = parameters_;
     const auto require_positive = [](const char* name, double value) {
       if (!std::isfinite(value) || value <= 0) {
@@ -91,7 +91,7 @@ class Fire {
   /// Adds the bias of one head: tile(i, j) += f_head(x of query i and key j).
   ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
   ///   Throws: ShapeError
-  template <detail::WrittenTile Real>
+  template <detail::WritableTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     detail::check_tile("Fire::add", {head, heads()}, query_positions, key_positions, tile);

@@ -3,12 +3,12 @@
 
 #include <posenc/bias/forget_gradient.hpp>
 #include <posenc/core/config.hpp>
-#include <posenc/core/detail/named_once.hpp>
-#include <posenc/core/detail/order_of_sums.hpp>
+#include <posenc/core/detail/strict_fp_order.hpp>
+#include <posenc/core/detail/unique_sequence.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
+#include <posenc/tensor/detail/check_offsets.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
-#include <posenc/tensor/detail/packing.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ class ForgetGates {
   ///   Throws: ShapeError, std::bad_alloc
   ForgetGates(Index sequences, Index heads)
       : heads_(heads), sequences_(checked_count(sequences, heads)) {
-    detail::check_order_of_sums("ForgetGates");
+    detail::check_strict_fp_order("ForgetGates");
   }
 
   Index sequences() const noexcept { return static_cast<Index>(sequences_.size()); }
@@ -133,8 +133,8 @@ class ForgetGates {
   /// Removes the tokens before `first`, as a ring evicts keys that no later query sees.
   ///   Throws: ShapeError unless first(sequence) <= first <= length(sequence)
   ///   Cost:   one pass over the remaining tokens
-  void forget_before(Index sequence, Index first) {
-    check_cut("ForgetGates::forget_before", "the first token", sequence, first);
+  void evict_before(Index sequence, Index first) {
+    check_cut("ForgetGates::evict_before", "the first token", sequence, first);
     Sequence& s = at(sequence);
     s.sums.erase(s.sums.begin(),
                  s.sums.begin() + static_cast<std::ptrdiff_t>(size(first - s.first)));
@@ -279,7 +279,7 @@ class ForgetGates {
     }
     for (std::size_t n = 0; n < sequences.size(); ++n) {
       check_sequence(append_name, sequences[n]);
-      detail::check_named_once(append_name, sequences, n);
+      detail::check_unique_sequence(append_name, sequences, n);
     }
     if (static_cast<double>(gates.seq) * static_cast<double>(heads_) > max_numbers) {
       detail::fail<ShapeError>(append_name, "no memory holds ", heads_, " gates of ", gates.seq,

@@ -35,8 +35,8 @@ class ForgetGradient {
     Index size = 0;
     for (const Index count : tokens_) {
       begins_.push_back(size);
-      const auto size_of_sequence = detail::product_of({heads, count});
-      size = detail::sum_of(size, size_of_sequence.value_or(size_limit)).value_or(size_limit);
+      const auto size_of_sequence = detail::checked_mul({heads, count});
+      size = detail::checked_add(size, size_of_sequence.value_or(size_limit)).value_or(size_limit);
       if (size >= size_limit) {
         detail::fail<ShapeError>("ForgetGradient", "no memory holds the gates of ", count,
                                  " tokens and ", heads, " heads");
@@ -85,7 +85,7 @@ class ForgetGradient {
   /// sequence, with B = 1.
   ///   Shapes: grad_log_gates [B, n, H]
   ///   Throws: ShapeError, before anything is written
-  template <detail::Written T>
+  template <detail::Writable T>
   void log_gates(Index first, EmbeddingsView<T> grad_log_gates) const {
     constexpr auto function = "ForgetGradient::log_gates";
     check_tokens(function, "grad_log_gates", first, grad_log_gates);
@@ -99,7 +99,7 @@ class ForgetGradient {
   ///   Shapes:   logits [B, n, H], grad_logits alike
   ///   Aliasing: grad_logits may be the memory of logits
   ///   Throws:   ShapeError, before anything is written
-  template <detail::Written T>
+  template <detail::Writable T>
   void logits(Index first, EmbeddingsView<const std::type_identity_t<T>> logits,
               EmbeddingsView<T> grad_logits) const {
     constexpr auto function = "ForgetGradient::logits";

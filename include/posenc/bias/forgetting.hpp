@@ -55,7 +55,7 @@ class ForgettingBias {
     }
     const Index sequence = sequences_[static_cast<std::size_t>(span.sequence)];
     const Index first = gates_.first(sequence), end = gates_.length(sequence);
-    if (span.queries > 0 && !span.has_places) {
+    if (span.queries > 0 && !span.has_aligned_key) {
       detail::fail<ConfigError>(
           function, "ForgettingBias needs a causal alignment or query_starts, which say at ",
           "which tokens queries stand");
@@ -68,8 +68,8 @@ class ForgettingBias {
       }
     };
     check_tokens("the keys", span.first_key, span.end_key);
-    check_tokens("the queries", span.first_place,
-                 detail::sum_of(span.first_place, span.queries)
+    check_tokens("the queries", span.aligned_key,
+                 detail::checked_add(span.aligned_key, span.queries)
                      .value_or((std::numeric_limits<Index>::max)()));
   }
 
@@ -87,7 +87,7 @@ class ForgettingBias {
       const Index count = (std::min)(max_keys, tile.cols - first);
       const double* key = gates_.sums(sequence, tokens.first_key + first) + tokens.head;
       for (Index j = 0; j < count; ++j, key += heads) key_sums[j] = *key;
-      const double* query = gates_.sums(sequence, tokens.first_place) + tokens.head;
+      const double* query = gates_.sums(sequence, tokens.aligned_key) + tokens.head;
       for (Index i = 0; i < tile.rows; ++i, query += heads) {
         const P query_sum = P::broadcast(*query);
         for (Index j = 0; j < count; j += P::width) {
@@ -109,7 +109,7 @@ class ForgettingBias {
     if (grad.empty()) return;
     const Index sequence = sequences_[static_cast<std::size_t>(tokens.sequence)];
     const Index first = gates_.first(sequence);
-    gradient.add(tokens.sequence, tokens.head, tokens.first_place - first, tokens.first_key - first,
+    gradient.add(tokens.sequence, tokens.head, tokens.aligned_key - first, tokens.first_key - first,
                  grad);
   }
 

@@ -6,7 +6,7 @@
 #include <posenc/bias/detail/logarithm.hpp>
 #include <posenc/bias/detail/tile.hpp>
 #include <posenc/core/detail/double_double.hpp>
-#include <posenc/core/detail/order_of_sums.hpp>
+#include <posenc/core/detail/strict_fp_order.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/detail/add_values.hpp>
 #include <posenc/simd/exp.hpp>
@@ -70,7 +70,7 @@ class Kerple {
  public:
   ///   Throws: ConfigError
   explicit Kerple(const KerpleConfig& config) : config_(config) {
-    detail::check_order_of_sums("Kerple");
+    detail::check_strict_fp_order("Kerple");
     if (config.form != KerpleForm::Logarithmic && config.form != KerpleForm::Power) {
       detail::fail<ConfigError>("Kerple", "form must be given as Logarithmic or Power");
     }
@@ -98,7 +98,7 @@ class Kerple {
   /// Adds the bias of one head: tile(i, j) += bias[head](|query i - key j|).
   ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
   ///   Throws: ShapeError
-  template <detail::WrittenTile Real>
+  template <detail::WritableTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     detail::check_tile("Kerple::add", {head, heads()}, query_positions, key_positions, tile);
@@ -109,8 +109,8 @@ class Kerple {
 
   /// Writes values[u] = bias[head](|distance|), where query - key is farthest - u; see
   /// DistanceBias.
-  using OfDistances = Kerple;
-  template <detail::WrittenTile Real>
+  using DistanceBiasSelf = Kerple;
+  template <detail::WritableTile Real>
   void write_values(Index head, double farthest, std::span<Real> values) const noexcept {
     with_evaluator_of<Real>(head, [&](const auto& evaluate) {
       detail::write_distance_bias(farthest, values, evaluate);

@@ -109,7 +109,7 @@ class LogCpb {
   /// Writes the table.
   ///   Shapes: table [index().table_rows(), H]
   ///   Throws: ShapeError, std::bad_alloc
-  template <detail::Written T>
+  template <detail::Writable T>
   void evaluate(MatrixView<T> table) const {
     constexpr auto function = "LogCpb::evaluate";
     check(function, "table", table);

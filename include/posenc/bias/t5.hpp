@@ -6,7 +6,7 @@
 #include <posenc/bias/detail/tile.hpp>
 #include <posenc/bias/table_gradient.hpp>
 #include <posenc/core/detail/double_double.hpp>
-#include <posenc/core/detail/order_of_sums.hpp>
+#include <posenc/core/detail/strict_fp_order.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -57,7 +57,7 @@ class T5Buckets {
 
   explicit T5Buckets(const T5BiasConfig& config) : config_(config) {
     constexpr auto function = "T5Buckets";
-    detail::check_order_of_sums(function);
+    detail::check_strict_fp_order(function);
     const bool both = config.direction == T5Direction::Bidirectional;
     if (!both && config.direction != T5Direction::Causal) {
       detail::fail<ConfigError>(function, "direction must be given as Bidirectional or Causal");
@@ -176,7 +176,7 @@ class T5Bias {
   /// Adds the bias of one head: tile(i, j) += table[bucket(key j - query i), head].
   ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
   ///   Throws: ShapeError
-  template <detail::WrittenTile Real>
+  template <detail::WritableTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     detail::check_tile("T5Bias::add", {head, heads(), "the table's ", " columns"}, query_positions,
@@ -186,8 +186,8 @@ class T5Bias {
 
   /// Writes values[u] = table[bucket(key - query), head], where query - key is farthest - u; see
   /// DistanceBias.
-  using OfDistances = T5Bias;
-  template <detail::WrittenTile Real>
+  using DistanceBiasSelf = T5Bias;
+  template <detail::WritableTile Real>
   void write_values(Index head, double farthest, std::span<Real> values) const noexcept {
     detail::write_distance_bias(farthest, values, evaluator_of<Real>(head));
   }
@@ -229,7 +229,7 @@ class T5Bias {
   template <class Real>
   auto evaluator_of(Index head) const noexcept {
     return [this, head](double from, const double* to, Real* values, Index count) {
-      if (detail::points_into_iota(to) && detail::whole(from)) {
+      if (detail::points_into_iota(to) && detail::is_exact_integer(from)) {
         const T* const column = table_.data + head;
         const Index stride = table_.row_stride;
         buckets_.for_each_consecutive(to[0] - from, count, [=](Index u, Index bucket) {

@@ -3,7 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/arithmetic.hpp>
-#include <posenc/core/detail/count.hpp>
+#include <posenc/core/detail/move_reset_index.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/detail/add_values.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
@@ -23,7 +23,7 @@ class TableGradient {
   /// Constructs zeros.
   ///   Throws: ShapeError, std::bad_alloc
   TableGradient(Index rows, Index cols) : rows_(rows), cols_(cols) {
-    const auto size = detail::product_of({rows, cols});
+    const auto size = detail::checked_mul({rows, cols});
     if (!size || *size > (Index{1} << 53)) {
       detail::fail<ShapeError>("TableGradient", "no memory holds a table of ", rows, " by ", cols);
     }
@@ -45,14 +45,14 @@ class TableGradient {
   }
 
  private:
-  detail::Count rows_ = 0, cols_ = 0;
+  detail::MoveResetIndex rows_ = 0, cols_ = 0;
   std::vector<double> values_;
 };
 
 namespace detail {
 
 /// Returns the view of a gradient argument of add_gradient(): a MatrixView, or a TableGradient.
-template <WrittenTile Gradient>
+template <WritableTile Gradient>
 MatrixView<Gradient> gradient_view(const MatrixView<Gradient>& grad_table) noexcept {
   return grad_table;
 }

@@ -5,7 +5,7 @@
 #include <posenc/bias/detail/gradient_sums.hpp>
 #include <posenc/bias/detail/tile.hpp>
 #include <posenc/bias/table_gradient.hpp>
-#include <posenc/core/detail/count.hpp>
+#include <posenc/core/detail/move_reset_index.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
@@ -153,7 +153,7 @@ class WindowBias {
   /// are not checked to be tokens; index().check_tokens() does that.
   ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
   ///   Throws: ShapeError
-  template <detail::WrittenTile Real>
+  template <detail::WritableTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
     detail::check_tile("WindowBias::add", {head, heads(), "the table's ", " columns"},
@@ -263,7 +263,7 @@ class WindowBias {
   }
 
   WindowIndex index_;
-  detail::Count heads_;
+  detail::MoveResetIndex heads_;
   /// [H, rows], plus padding that a pack may read beyond the end. Rows of cells are reversed, so
   /// that consecutive keys of a span read ascending addresses.
   std::vector<Compute<T>> values_;
@@ -279,7 +279,7 @@ WindowBias(MatrixView<T>, const WindowConfig&) -> WindowBias<std::remove_const_t
 ///   Aliasing: none
 ///   Throws:   ShapeError
 ///   Source:   timm's layers/pos_embed_rel.py at aa4b585, RelPosBiasTf
-template <detail::Written T>
+template <detail::Writable T>
 void window_table_of_maxvit(MatrixView<const std::type_identity_t<T>> maxvit, MatrixView<T> table) {
   constexpr auto function = "window_table_of_maxvit";
   detail::check_extents(function, "maxvit", maxvit);

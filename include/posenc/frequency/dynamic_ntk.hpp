@@ -55,7 +55,7 @@ inline Frequencies frequencies(const DynamicNtkScaling& rule, Index length) {
   const auto original = static_cast<double>(rule.original_max_position);
   const double excess = (std::max)(static_cast<double>(length) - original, 0.0);
   // factor * l / L - (factor - 1), written so that excess 0 gives exactly 1.
-  const detail::Wide scale = detail::Wide(rule.factor) * excess / original + 1.0;
+  const detail::QuadDouble scale = detail::QuadDouble(rule.factor) * excess / original + 1.0;
   return detail::exact_frequencies(
       detail::rounded(detail::ntk_power_law(rule.base, scale, rule.rotary_dim)));
 }

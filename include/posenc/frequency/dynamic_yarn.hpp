@@ -67,8 +67,9 @@ inline Frequencies frequencies(const DynamicYarnScaling& rule, Index length) {
                               rule.original_max_position, " but is ", finetuned);
   }
   detail::check_length(name, length);
-  const detail::Wide factor = detail::Wide(static_cast<double>((std::max)(length, finetuned))) /
-                              static_cast<double>(rule.original_max_position);
+  const detail::QuadDouble factor =
+      detail::QuadDouble(static_cast<double>((std::max)(length, finetuned))) /
+      static_cast<double>(rule.original_max_position);
 
   return detail::exact_frequencies(detail::yarn_inv_freq(rule, factor),
                                    detail::yarn_magnitude(detail::rounded(factor)).hi);

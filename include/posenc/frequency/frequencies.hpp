@@ -3,7 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/double_double.hpp>
-#include <posenc/core/detail/wide.hpp>
+#include <posenc/core/detail/quad_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 
@@ -210,16 +210,16 @@ inline void check_length(const char* rule, Index length) {
 }
 
 /// Returns the logarithm of base^(-2 / dim).
-inline Wide log_of_ratio(const Wide& base, Index dim) {
+inline QuadDouble log_of_ratio(const QuadDouble& base, Index dim) {
   return log(base) * -2.0 / static_cast<double>(dim);
 }
 
 /// Returns e^(i log_ratio) for i < count.
-inline std::vector<Wide> geometric_sequence(const Wide& log_ratio, Index count) {
-  const Wide ratio = exp(log_ratio);
-  std::vector<Wide> inv_freq(static_cast<std::size_t>(count));
-  Wide power = 1;
-  for (Wide& w : inv_freq) {
+inline std::vector<QuadDouble> geometric_sequence(const QuadDouble& log_ratio, Index count) {
+  const QuadDouble ratio = exp(log_ratio);
+  std::vector<QuadDouble> inv_freq(static_cast<std::size_t>(count));
+  QuadDouble power = 1;
+  for (QuadDouble& w : inv_freq) {
     w = power;
     power = power * ratio;
   }
@@ -227,26 +227,26 @@ inline std::vector<Wide> geometric_sequence(const Wide& log_ratio, Index count) 
 }
 
 /// Returns base^(-2i / dim) for i < count, at full precision.
-inline std::vector<Wide> wide_power_law(const Wide& base, Index dim, Index count) {
+inline std::vector<QuadDouble> wide_power_law(const QuadDouble& base, Index dim, Index count) {
   return geometric_sequence(log_of_ratio(base, dim), count);
 }
 
-inline std::vector<DoubleDouble> rounded(const std::vector<Wide>& inv_freq) {
+inline std::vector<DoubleDouble> rounded(const std::vector<QuadDouble>& inv_freq) {
   std::vector<DoubleDouble> result;
   result.reserve(inv_freq.size());
-  for (const Wide& w : inv_freq) result.push_back(rounded(w));
+  for (const QuadDouble& w : inv_freq) result.push_back(rounded(w));
   return result;
 }
 
 /// Returns base^(-2i / dim) for i < count, rounded to DoubleDouble.
-inline std::vector<DoubleDouble> power_law(const Wide& base, Index dim, Index count) {
+inline std::vector<DoubleDouble> power_law(const QuadDouble& base, Index dim, Index count) {
   return rounded(wide_power_law(base, dim, count));
 }
 
 /// Returns w_i / factor. Factor 1 changes no bit.
-inline std::vector<Wide> divided(std::vector<Wide> inv_freq, const Wide& factor) {
-  const Wide inverse = Wide(1) / factor;
-  for (Wide& w : inv_freq) w = w * inverse;
+inline std::vector<QuadDouble> divided(std::vector<QuadDouble> inv_freq, const QuadDouble& factor) {
+  const QuadDouble inverse = QuadDouble(1) / factor;
+  for (QuadDouble& w : inv_freq) w = w * inverse;
   return inv_freq;
 }
 

@@ -60,7 +60,8 @@ namespace detail {
 
 /// Returns base^(-2i/dim) * scale^(-2i/(dim-2)): the power law of the enlarged base base *
 /// scale^(dim/(dim-2)).
-inline std::vector<Wide> ntk_power_law(const Wide& base, const Wide& scale, Index dim) {
+inline std::vector<QuadDouble> ntk_power_law(const QuadDouble& base, const QuadDouble& scale,
+                                             Index dim) {
   return geometric_sequence(log_of_ratio(base, dim) + log_of_ratio(scale, dim - 2), dim / 2);
 }
 

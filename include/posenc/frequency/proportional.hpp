@@ -60,7 +60,7 @@ inline Frequencies frequencies(const ProportionalScaling& rule) {
   const auto rotated_pairs = static_cast<std::size_t>(num_rotated_pairs);
   auto inv_freq = detail::wide_power_law(rule.base, rule.head_dim, rule.head_dim / 2);
   for (std::size_t i = 0; i < inv_freq.size(); ++i) {
-    inv_freq[i] = i < rotated_pairs ? inv_freq[i] / rule.factor : detail::Wide(0);
+    inv_freq[i] = i < rotated_pairs ? inv_freq[i] / rule.factor : detail::QuadDouble(0);
   }
   return detail::exact_frequencies(detail::rounded(inv_freq));
 }

@@ -84,10 +84,10 @@ inline Frequencies frequencies(const VllmMixedNtkScaling& rule) {
   }
   const Index pairs = rule.rotary_dim / 2;
   auto inv_freq = detail::wide_power_law(rule.base, rule.rotary_dim, pairs);
-  const detail::Wide log_factor = log(detail::Wide(rule.factor));
+  const detail::QuadDouble log_factor = log(detail::QuadDouble(rule.factor));
   for (Index i = 0; i < pairs; ++i) {
-    const auto share = detail::Wide(static_cast<double>(i + 1)) / static_cast<double>(pairs);
-    detail::Wide& w = inv_freq[static_cast<std::size_t>(i)];
+    const auto share = detail::QuadDouble(static_cast<double>(i + 1)) / static_cast<double>(pairs);
+    detail::QuadDouble& w = inv_freq[static_cast<std::size_t>(i)];
     w = w * exp(-(log_factor * exp(log(share) * rule.mixed_b)));
   }
   return detail::exact_frequencies(detail::rounded(inv_freq));

@@ -73,7 +73,7 @@ inline DoubleDouble yarn_magnitude(DoubleDouble factor, double k = 1) {
 
 /// Returns the power law, divided by factor along the ramp of a YarnScaling or DynamicYarnScaling.
 template <class Rule>
-std::vector<DoubleDouble> yarn_inv_freq(const Rule& rule, const Wide& factor) {
+std::vector<DoubleDouble> yarn_inv_freq(const Rule& rule, const QuadDouble& factor) {
   auto inv_freq = wide_power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
   const auto interpolated = divided(inv_freq, factor);
   blend(inv_freq, interpolated,

@@ -59,13 +59,13 @@ inline std::vector<Index> video_dims(const char* function, Index head_dim) {
 /// Returns Flux 1's encoding: head_dim 128; axes unused, row, column (flux_positions).
 ///   Source: transformer_flux.py
 inline AxialFrequencies flux() {
-  return detail::for_kind(PositionKind::Tokens, axial({16, 56, 56}, 10000));
+  return detail::restrict_to_kind(PositionKind::Tokens, axial({16, 56, 56}, 10000));
 }
 
 /// Returns Flux 2's encoding: head_dim 128; axes time, row, column, text token (flux2_positions).
 ///   Source: transformer_flux2.py
 inline AxialFrequencies flux2() {
-  return detail::for_kind(PositionKind::Tokens, axial({32, 32, 32, 32}, 2000));
+  return detail::restrict_to_kind(PositionKind::Tokens, axial({32, 32, 32, 32}, 2000));
 }
 
 /// Returns Wan's encoding: axes frame, row, column (video_grid); 44, 42 and 42 channels of 128.
@@ -73,14 +73,15 @@ inline AxialFrequencies flux2() {
 ///   Throws: ConfigError
 ///   Source: transformer_wan.py
 inline AxialFrequencies wan(Index head_dim) {
-  return detail::for_kind(PositionKind::Tokens, axial(detail::video_dims("wan", head_dim), 10000));
+  return detail::restrict_to_kind(PositionKind::Tokens,
+                                  axial(detail::video_dims("wan", head_dim), 10000));
 }
 
 /// Returns HunyuanVideo's encoding: head_dim 128; axes frame, row, column
 /// (hunyuan_video_positions).
 ///   Source: transformer_hunyuan_video.py
 inline AxialFrequencies hunyuan_video() {
-  return detail::for_kind(PositionKind::Tokens, axial({16, 56, 56}, 256));
+  return detail::restrict_to_kind(PositionKind::Tokens, axial({16, 56, 56}, 256));
 }
 
 /// Returns HunyuanImage 2.1's encoding: head_dim 128; axes row, column (Positions::grid). Text
@@ -91,20 +92,20 @@ inline AxialFrequencies hunyuan_image() { return axial({64, 64}, 256); }
 /// Returns Qwen-Image's encoding: head_dim 128; axes image, row, column (qwen_image_positions).
 ///   Source: transformer_qwenimage.py
 inline AxialFrequencies qwen_image() {
-  return detail::for_kind(PositionKind::Tokens, axial({16, 56, 56}, 10000));
+  return detail::restrict_to_kind(PositionKind::Tokens, axial({16, 56, 56}, 10000));
 }
 
 /// Returns Z-Image's encoding: head_dim 128; axes caption token or frame, row, column
 /// (z_image_positions).
 ///   Source: transformer_z_image.py
 inline AxialFrequencies z_image() {
-  return detail::for_kind(PositionKind::Tokens, axial({32, 48, 48}, 256));
+  return detail::restrict_to_kind(PositionKind::Tokens, axial({32, 48, 48}, 256));
 }
 
 /// Returns Lumina 2's encoding: head_dim 96; axes caption token, row, column (lumina2_positions).
 ///   Source: transformer_lumina2.py
 inline AxialFrequencies lumina2() {
-  return detail::for_kind(PositionKind::Tokens, axial({32, 32, 32}, 10000));
+  return detail::restrict_to_kind(PositionKind::Tokens, axial({32, 32, 32}, 10000));
 }
 
 /// Returns Lumina Next's encoding: axes row and column (Positions::grid), with alternating pairs h,
@@ -119,8 +120,8 @@ inline AxialFrequencies lumina_next(const LuminaNextRope& settings) {
                               settings.ntk_factor);
   }
   const Index pairs = settings.head_dim / 4;
-  const auto axis =
-      detail::power_law(detail::Wide(settings.ntk_factor) * 10000.0, settings.head_dim / 2, pairs);
+  const auto axis = detail::power_law(detail::QuadDouble(settings.ntk_factor) * 10000.0,
+                                      settings.head_dim / 2, pairs);
   std::vector<detail::DoubleDouble> inv_freq;
   std::vector<Index> axis_of_pair;
   for (const detail::DoubleDouble& w : axis) {
@@ -144,8 +145,8 @@ inline AxialFrequencies cogvideox(Index head_dim) {
   if (head_dim % 16 != 0) {
     detail::fail<ConfigError>(function, "head_dim must be divisible by 16 but is ", head_dim);
   }
-  return detail::for_kind(PositionKind::Tokens,
-                          axial({head_dim / 4, 3 * head_dim / 8, 3 * head_dim / 8}, 10000));
+  return detail::restrict_to_kind(PositionKind::Tokens,
+                                  axial({head_dim / 4, 3 * head_dim / 8, 3 * head_dim / 8}, 10000));
 }
 
 /// Returns Cosmos's encoding: half pairing over the whole head; axes frame, row, column
@@ -165,11 +166,11 @@ inline AxialFrequencies cosmos(const CosmosRope& settings) {
       detail::fail<ConfigError>(function, "scale must lie between 0.1 and 1e6 but is ", scale);
     }
     const auto dim = static_cast<double>(dims[axis]);
-    const detail::Wide base =
-        exp(log(detail::Wide(scale)) * (detail::Wide(dim) / (dim - 2))) * 10000.0;
+    const detail::QuadDouble base =
+        exp(log(detail::QuadDouble(scale)) * (detail::QuadDouble(dim) / (dim - 2))) * 10000.0;
     return detail::exact_frequencies(detail::power_law(base, dims[axis], dims[axis] / 2));
   };
-  return detail::for_kind(
+  return detail::restrict_to_kind(
       PositionKind::Tokens,
       axial({frequencies_of_axis(0), frequencies_of_axis(1), frequencies_of_axis(2)}));
 }
@@ -195,7 +196,7 @@ inline AxialFrequencies ideogram4() {
 /// column (minimax_h3_positions).
 ///   Source: transformer_minimax_h3.py
 inline AxialFrequencies minimax_h3() {
-  return detail::for_kind(PositionKind::Tokens, axial({32, 32, 32}, 10000));
+  return detail::restrict_to_kind(PositionKind::Tokens, axial({32, 32, 32}, 10000));
 }
 
 POSENC_END

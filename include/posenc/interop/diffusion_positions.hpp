@@ -69,7 +69,7 @@ namespace detail {
 
 /// Returns the number of patches of a checked grid.
 inline Index patches_of(const VideoGrid& grid) noexcept {
-  return product_or(0, {grid.frames, grid.rows, grid.cols});
+  return checked_mul_or(0, {grid.frames, grid.rows, grid.cols});
 }
 
 /// Builder of the positions of a sequence, with one list per axis.
@@ -82,7 +82,8 @@ class TokenPositionsBuilder {
     if (text < 0) fail<ShapeError>(function, "text must not be negative but is ", text);
     Index tokens = text;
     for (const VideoGrid& grid : grids) {
-      const auto sum = sum_of(tokens, checked_cells(function, {grid.frames, grid.rows, grid.cols}));
+      const auto sum =
+          checked_add(tokens, checked_cells(function, {grid.frames, grid.rows, grid.cols}));
       if (!sum || *sum > (Index{1} << 53)) {
         fail<ShapeError>(function, "there are more than 2^53 tokens");
       }

@@ -118,7 +118,8 @@ inline Positions dinov3_grid(const Dinov3Grid& grid, PatchNormalization normaliz
     return ((centre + move.shift[axis]) * move.scale[axis] * (detail::pi * 2.0)).hi;
   };
   const Index tokens = grid.prefix_tokens + cells;
-  auto y = detail::room_for<double>(tokens), x = detail::room_for<double>(tokens);
+  auto y = detail::vector_with_capacity<double>(tokens),
+       x = detail::vector_with_capacity<double>(tokens);
   for (Index token = 0; token < grid.prefix_tokens; ++token) {
     y.push_back(0);
     x.push_back(0);

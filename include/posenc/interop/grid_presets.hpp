@@ -15,7 +15,7 @@
 
 POSENC_BEGIN
 
-/// Rotary encoding of presets::on_grids().
+/// Rotary encoding of presets::grid_presets().
 struct GridPreset {
   const char* name;
   const char* source;     ///< reference of the settings
@@ -26,7 +26,7 @@ struct GridPreset {
 namespace presets {
 
 /// Returns the encodings of vision towers, and of transformers that generate images and videos.
-inline const std::vector<GridPreset>& on_grids() {
+inline const std::vector<GridPreset>& grid_presets() {
   using enum PairingKind;
   // Sources are files of huggingface/diffusers, 58eb52c, models/transformers.
   static const std::vector<GridPreset> table{
@@ -62,16 +62,16 @@ inline const std::vector<GridPreset>& on_grids() {
   return table;
 }
 
-/// Returns the encoding of a model of on_grids() by its name, such as "flux_1".
+/// Returns the encoding of a model of grid_presets() by its name, such as "flux_1".
 ///   Throws: ConfigError for another name; the message lists the names
-inline const AnyRope& on_grid(std::string_view name) {
+inline const AnyRope& grid_preset(std::string_view name) {
   std::string names;
-  for (const GridPreset& preset : on_grids()) {
+  for (const GridPreset& preset : grid_presets()) {
     if (preset.name == name) return preset.rope;
     if (!names.empty()) names += ", ";
     names += preset.name;
   }
-  posenc::detail::fail<ConfigError>("presets::on_grid", "no preset is called '", name,
+  posenc::detail::fail<ConfigError>("presets::grid_preset", "no preset is called '", name,
                                     "'; there are ", names);
 }
 

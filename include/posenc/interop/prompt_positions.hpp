@@ -54,7 +54,7 @@ struct PromptPositions {
   Positions decode(Index past, Index count) const {
     std::vector<Index> starts;
     for (const Index delta : rope_deltas) {
-      const auto start = detail::sum_of(past, delta);
+      const auto start = detail::checked_add(past, delta);
       if (!start) {
         detail::fail<PositionError>("PromptPositions::decode", "past (", past,
                                     ") and a row's rope_delta (", delta,
@@ -107,7 +107,7 @@ inline void check_prompt_part(const char* function, const PromptPart& part) {
 /// Returns the number of tokens of a checked part.
 inline Index tokens_of(const PromptPart& part) noexcept {
   if (!is_image(part)) return part.text + part.padding;  // one of them is 0
-  return product_or(0, {part.frames, part.rows / part.merge, part.cols / part.merge});
+  return checked_mul_or(0, {part.frames, part.rows / part.merge, part.cols / part.merge});
 }
 
 /// Appends the ids of one row and returns the next position of text.
@@ -116,7 +116,7 @@ inline Index append_prompt(ListView<PromptPart> parts, std::array<std::vector<do
   auto tokens = static_cast<Index>(ids[0].size());
   for (const PromptPart& part : parts) {
     check_prompt_part(function, part);
-    const auto sum = sum_of(tokens, tokens_of(part));
+    const auto sum = checked_add(tokens, tokens_of(part));
     if (!sum || *sum > (Index{1} << 53)) {
       fail<ShapeError>(function, "a batch of prompts has more than 2^53 tokens");
     }
@@ -215,7 +215,8 @@ inline Positions chatglm_positions(const ChatGlmPrompt& prompt, Index first, Ind
                              "first and count must not be negative, nor their sum exceed ",
                              "2^53, but they are ", first, " and ", count);
   }
-  auto position = detail::room_for<Index>(count), block = detail::room_for<Index>(count);
+  auto position = detail::vector_with_capacity<Index>(count),
+       block = detail::vector_with_capacity<Index>(count);
   for (Index i = first; i < first + count; ++i) {
     const bool in_context = i < prompt.context_length;
     position.push_back(in_context ? i : prompt.mask_position);

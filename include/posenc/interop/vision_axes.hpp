@@ -50,7 +50,8 @@ POSENC_BEGIN
 ///   Throws: ShapeError
 inline Positions llama4_grid(Index rows, Index cols) {
   const Index cells = detail::checked_cells("llama4_grid", {rows, cols});
-  auto x = detail::room_for<Index>(cells + 1), y = detail::room_for<Index>(cells + 1);
+  auto x = detail::vector_with_capacity<Index>(cells + 1),
+       y = detail::vector_with_capacity<Index>(cells + 1);
   for (Index cell = 0; cell < cells; ++cell) {
     x.push_back(cell % cols + 1);
     y.push_back(cell / cols + 1);
@@ -69,7 +70,7 @@ inline AxialFrequencies two_axes(const char* name, const VisionRope& settings, P
   check_base(name, settings.base);
   const Frequencies axis =
       evaluate(Unscaled{.rotary_dim = settings.head_dim / 2, .base = settings.base});
-  return for_kind(kind, axial({axis, axis}));
+  return restrict_to_kind(kind, axial({axis, axis}));
 }
 
 }  // namespace detail
@@ -101,9 +102,10 @@ inline AxialFrequencies pixtral_vision(const VisionRope& settings) {
   const auto all = detail::power_law(settings.base, settings.head_dim, settings.head_dim / 2);
   std::array<std::vector<detail::DoubleDouble>, 2> frequencies_of_axis;
   for (std::size_t i = 0; i < all.size(); ++i) frequencies_of_axis[i % 2].push_back(all[i]);
-  return detail::for_kind(PositionKind::RowsColumns,
-                          axial({detail::exact_frequencies(std::move(frequencies_of_axis[0])),
-                                 detail::exact_frequencies(std::move(frequencies_of_axis[1]))}));
+  return detail::restrict_to_kind(
+      PositionKind::RowsColumns,
+      axial({detail::exact_frequencies(std::move(frequencies_of_axis[0])),
+             detail::exact_frequencies(std::move(frequencies_of_axis[1]))}));
 }
 
 /// Returns RoPE-ViT's axial encoding: axes x, y, interleaved pairing, base 100. Its mixed form is
@@ -124,7 +126,7 @@ inline double rounded_to_bfloat16(double x) noexcept {
 }
 
 /// Returns 1 / T_t for t < head_dim / 4.
-inline std::vector<Wide> dinov3_inv_periods(const char* name, const Dinov3Rope& settings) {
+inline std::vector<QuadDouble> dinov3_inv_periods(const char* name, const Dinov3Rope& settings) {
   const Index count = settings.head_dim / 4;
   const double shortest = settings.min_period, longest = settings.max_period;
   if (shortest == 0 && longest == 0) {
@@ -139,7 +141,7 @@ inline std::vector<Wide> dinov3_inv_periods(const char* name, const Dinov3Rope& 
     fail<ConfigError>(name, "min_period and max_period must lie between 1e-30 and 1e30, the ",
                       "smaller one first, but are ", shortest, " and ", longest);
   }
-  const Wide ratio = Wide(longest) / shortest;
+  const QuadDouble ratio = QuadDouble(longest) / shortest;
   return divided(wide_power_law(ratio, (std::max)(2 * (count - 1), Index{1}), count), shortest);
 }
 
@@ -158,12 +160,13 @@ inline AxialFrequencies dinov3(const Dinov3Rope& settings) {
   detail::check_head_of_two_halves(name, settings.head_dim);
   auto inv_freq = detail::dinov3_inv_periods(name, settings);
   if (settings.bfloat16_periods) {
-    for (detail::Wide& w : inv_freq) {
-      w = detail::Wide(1) / detail::rounded_to_bfloat16(static_cast<double>(detail::Wide(1) / w));
+    for (detail::QuadDouble& w : inv_freq) {
+      w = detail::QuadDouble(1) /
+          detail::rounded_to_bfloat16(static_cast<double>(detail::QuadDouble(1) / w));
     }
   }
   const Frequencies axis = detail::exact_frequencies(detail::rounded(inv_freq));
-  return detail::for_kind(PositionKind::PatchCentres, axial({axis, axis}));
+  return detail::restrict_to_kind(PositionKind::PatchCentres, axial({axis, axis}));
 }
 
 /// Returns the encoding of ggml's VISION mode with four position axes: pair i uses the axis whose

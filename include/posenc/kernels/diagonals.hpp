@@ -53,9 +53,10 @@ POSENC_ALWAYS_INLINE void extract_diagonals(P (&rows)[2 * P::width - 1]) noexcep
 template <class P, class Real>
 POSENC_ALWAYS_INLINE P gather(const Real* from, const std::int32_t* places,
                               [[maybe_unused]] bool ascending) noexcept {
-  if constexpr (requires { P::load_near(from, places); }) {
+  if constexpr (requires { P::gather_window(from, places); }) {
     const auto span = static_cast<std::uint32_t>(places[P::width - 1] - places[0]);
-    if (ascending && span < std::uint32_t{P::width}) return P::load_near(from + places[0], places);
+    if (ascending && span < std::uint32_t{P::width})
+      return P::gather_window(from + places[0], places);
   }
   Real lanes[std::size_t{P::width}];
   for (Index u = 0; u < P::width; ++u) lanes[u] = from[places[u]];

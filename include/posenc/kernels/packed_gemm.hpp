@@ -4,7 +4,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/kernels/panel.hpp>
 #include <posenc/kernels/products.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/simd/detail/add_values.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
@@ -57,10 +57,10 @@ class PackedGemm {
   /// Allocates the memory of run().
   ///   Throws: std::bad_alloc
   template <Device D>
-  void reserve(const D& device, Slots& workspace) const {
-    Carver measure(nullptr);
+  void reserve(const D& device, ScratchArenas& workspace) const {
+    ArenaAllocator measure(nullptr);
     (void)Scratch(measure, *this);
-    workspace.reserve(arena_count(device), measure.used());
+    workspace.reserve(arena_count(device), measure.bytes_used());
   }
 
   /// Computes the product.
@@ -73,7 +73,7 @@ class PackedGemm {
   ///   row_of(row): returns the address of a row of the product
   ///   Throws: std::bad_alloc, before any of these is called
   template <Device D, class PackColumns, class LoadRows, class RowOf>
-  void run(const D& device, Slots& workspace, bool adds, const PackColumns& pack_columns,
+  void run(const D& device, ScratchArenas& workspace, bool adds, const PackColumns& pack_columns,
            const LoadRows& load_rows, const RowOf& row_of) const {
     reserve(device, workspace);
     const Index tiles = (columns_ + tile_lanes - 1) / tile_lanes;
@@ -83,8 +83,8 @@ class PackedGemm {
       const double products =
           static_cast<double>(rows_) * static_cast<double>(depth) * double{tile_lanes};
       parallel_for(device, tiles, 0, products / 16, [&](Index first, Index last) {
-        Carver carver(workspace.slot(arena_index(device)));
-        const Scratch scratch(carver, *this);
+        ArenaAllocator allocator(workspace.arena(arena_index(device)));
+        const Scratch scratch(allocator, *this);
         for (Index column = first * tile_lanes; column < last * tile_lanes; column += tile_lanes) {
           const ActiveLanes lanes = pack(from, depth, column, pack_columns, scratch.columns);
           multiply(from, depth, lanes, scratch, load_rows,
@@ -104,10 +104,10 @@ class PackedGemm {
 
  private:
   struct Scratch {
-    Scratch(Carver& carver, const PackedGemm& gemm)
-        : columns(carver.take<T>(tile_lanes * gemm.slice_)),
-          rows(carver.take<T>(gemm.loaded_rows_ * gemm.row_stride())),
-          products(carver.take<T>(strip_rows * tile_lanes)) {}
+    Scratch(ArenaAllocator& allocator, const PackedGemm& gemm)
+        : columns(allocator.allocate<T>(tile_lanes * gemm.slice_)),
+          rows(allocator.allocate<T>(gemm.loaded_rows_ * gemm.row_stride())),
+          products(allocator.allocate<T>(strip_rows * tile_lanes)) {}
 
     T* columns;   ///< panels of a tile
     T* rows;      ///< [loaded_rows, depth] with row stride row_stride()
@@ -145,14 +145,14 @@ class PackedGemm {
       load_rows(from, depth, r, loaded, scratch.rows, stride);
       for (Index s = 0; s < loaded; s += strip_rows) {
         const Index strip = (std::min)(strip_rows, loaded - s);
-        for_bundles<Tier>(strip, PanelDotKernel<Tier, T, T>{scratch.rows + s * stride,
-                                                            scratch.columns,
-                                                            depth,
-                                                            T{1},
-                                                            lanes,
-                                                            scratch.products,
-                                                            {scratch.columns},
-                                                            stride - depth});
+        for_register_tiles<Tier>(strip, PanelDotKernel<Tier, T, T>{scratch.rows + s * stride,
+                                                                   scratch.columns,
+                                                                   depth,
+                                                                   T{1},
+                                                                   lanes,
+                                                                   scratch.products,
+                                                                   {scratch.columns},
+                                                                   stride - depth});
         for (Index i = 0; i < strip; ++i) store(r + s + i, scratch.products + i * tile_lanes);
       }
     }

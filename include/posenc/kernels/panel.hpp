@@ -33,7 +33,7 @@ inline constexpr bool has_paired_channels = storage_format<S> == StorageFormat::
 ///   Layout of a panel: [dim][panel_lanes], or if has_paired_channels<S>, [ceil(dim /
 ///   2)][panel_lanes][2]
 template <class S>
-constexpr Index stored_dim(Index dim) noexcept {
+constexpr Index packed_dim(Index dim) noexcept {
   return has_paired_channels<S> ? (dim + 1) / 2 * 2 : dim;
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <posenc/kernels/panel.hpp>
-#include <posenc/simd/detail/loaded_once.hpp>
+#include <posenc/simd/detail/pin_in_register.hpp>
 #include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/simd/detail/storage.hpp>
 #include <posenc/simd/detail/unrolled.hpp>
@@ -27,7 +27,7 @@ inline constexpr Index register_tile_rows = Tier::registers >= 32 ? 12 : 6;
 /// Returns the number of accumulators per row. With few rows it is larger, so that enough
 /// dependency chains are in flight.
 template <class Tier>
-constexpr Index kernel_columns(Index rows) noexcept {
+constexpr Index register_tile_columns(Index rows) noexcept {
   const Index columns = 2 * register_tile_rows<Tier> / rows;
   return columns >= 8 ? 8 : columns >= 4 ? 4 : 2;
 }
@@ -62,7 +62,7 @@ struct PanelPrefetch {
 /// kernel.run<Rows>(first) for each. Rows is 12 (if registers allow), 6, 4, 2 or 1. For a kernel
 /// with is_rare it is always 1, which keeps programs small.
 template <class Tier, class Kernel>
-POSENC_ALWAYS_INLINE void for_bundles(Index rows, const Kernel& kernel) noexcept {
+POSENC_ALWAYS_INLINE void for_register_tiles(Index rows, const Kernel& kernel) noexcept {
   constexpr bool is_rare = requires { requires Kernel::is_rare; };
   Index r = 0;
   if constexpr (!is_rare) {
@@ -94,7 +94,7 @@ template <class Tier, class Real, class S, class Q = Real>
 struct PanelDotKernel {
   using P = Pack<Real, Tier>;
 
-  const Q* rows;  ///< [rows, stored_dim<S>(dim)]
+  const Q* rows;  ///< [rows, packed_dim<S>(dim)]
   const S* panels;
   Index dim;
   Real factor;
@@ -106,7 +106,7 @@ struct PanelDotKernel {
   template <Index Rows>
   POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
     constexpr Index vectors_per_panel = panel_lanes / P::width;
-    constexpr Index columns = (std::min)(kernel_columns<Tier>(Rows), Index{4});
+    constexpr Index columns = (std::min)(register_tile_columns<Tier>(Rows), Index{4});
     // A register tile of many rows covers part of a panel. A register tile of few rows covers
     // several panels, for more dependency chains; if the loads miss the cache, one panel at a time
     // is faster.
@@ -141,7 +141,7 @@ struct PanelDotKernel {
   template <Index Rows, Index Panels, Index InPanel>
   POSENC_NOINLINE void multiply(Index first_row, Index panel, Index lane) const noexcept {
     constexpr Index columns = Panels * InPanel;
-    const Index row_size = stored_dim<S>(dim), panel_size = row_size * panel_lanes;
+    const Index row_size = packed_dim<S>(dim), panel_size = row_size * panel_lanes;
     const Index row_stride = row_size + row_padding;
     const S* k = panels + panel * panel_size + lane * channels;
     const Q* x = rows + first_row * row_stride;
@@ -159,7 +159,7 @@ struct PanelDotKernel {
       P first[std::size_t{columns}], second[std::size_t{columns}];
       unrolled<columns>([&](Index c) POSENC_INLINE_LAMBDA {
         load(k + c / InPanel * panel_size + c % InPanel * P::width * channels, first[c], second[c]);
-        if constexpr (Rows > 1 && std::is_same_v<S, Real>) first[c] = loaded_once(first[c]);
+        if constexpr (Rows > 1 && std::is_same_v<S, Real>) first[c] = pin_in_register(first[c]);
       });
       unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
         if constexpr (has_paired_channels<Q>) {
@@ -269,7 +269,7 @@ struct WeightedSumKernel {
   /// up to `channels`.
   template <Index Rows, class Visit>
   POSENC_ALWAYS_INLINE static void for_columns(Index channels, const Visit& visit) noexcept {
-    constexpr Index max_columns = kernel_columns<Tier>(Rows);
+    constexpr Index max_columns = register_tile_columns<Tier>(Rows);
     Index d = 0;
     for (; d + max_columns * P::width <= channels; d += max_columns * P::width)
       visit(Length<max_columns>(), d);
@@ -349,7 +349,7 @@ struct WeightedSumKernel {
           P::load_bfloat16_pairs(v + c * P::width, value[c], value[c + 1]);
         } else {
           value[c] = load_as<P>(v + c * P::width);
-          if constexpr (Rows > 1 && std::is_same_v<S, Real>) value[c] = loaded_once(value[c]);
+          if constexpr (Rows > 1 && std::is_same_v<S, Real>) value[c] = pin_in_register(value[c]);
         }
       });
       unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {

@@ -154,7 +154,7 @@ struct UnpackedWeightedSumKernel {
 
   template <Index Rows>
   POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
-    constexpr Index columns = kernel_columns<Tier>(Rows);
+    constexpr Index columns = register_tile_columns<Tier>(Rows);
     const auto whole = [](const T* from) { return load_as<P>(from); };
     Index d = 0;
     for (; d + columns * P::width <= dim; d += columns * P::width) add<Rows, columns>(r, d, whole);

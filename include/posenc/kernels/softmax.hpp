@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/simd/exp.hpp>
 #include <posenc/simd/pack.hpp>
@@ -26,9 +26,10 @@ struct SoftmaxState {
   Real* sum;      ///< [rows] sum of p
   Real* out;      ///< [rows, value_dim] sum of p times value
 
-  static SoftmaxState carve(Carver& carver, Index rows, Index value_dim) noexcept {
-    return {carver.take<Real>(rows + stats_rows), carver.take<Real>(rows + stats_rows),
-            carver.take<Real>(rows * value_dim)};
+  static SoftmaxState allocate(ArenaAllocator& allocator, Index rows, Index value_dim) noexcept {
+    return {allocator.allocate<Real>(rows + stats_rows),
+            allocator.allocate<Real>(rows + stats_rows),
+            allocator.allocate<Real>(rows * value_dim)};
   }
 
   /// Resets the rows to the state without keys.

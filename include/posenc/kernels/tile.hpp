@@ -33,12 +33,12 @@ inline constexpr Index tile_keys = tile_lanes;
 /// A source that stores keys in another format, such as 8 bits with a scale per block, converts a
 /// tile to S when the tile is requested: see "Another format" in kv/README.md.
 template <class S>
-struct KeyTile {
-  const S* keys = nullptr;       ///< [tile_panels] panels of D channels, see panel.hpp
-  const S* values = nullptr;     ///< [tile_keys][value_stride]
-  Index value_stride = 0;        ///< padded_value_dim() of value_dim
-  bool finite = true;            ///< no value is NaN or infinite
-  const S* next_keys = nullptr;  ///< prefetch hint: keys that are likely to be read next
+struct KvTile {
+  const S* keys = nullptr;           ///< [tile_panels] panels of D channels, see panel.hpp
+  const S* values = nullptr;         ///< [tile_keys][value_stride]
+  Index value_stride = 0;            ///< padded_value_dim() of value_dim
+  bool finite = true;                ///< no value is NaN or infinite
+  const S* prefetch_hint = nullptr;  ///< prefetch hint: keys that are likely to be read next
 };
 
 /// Values are padded to a multiple of 16: a cache line of floats, and a multiple of every tier's

@@ -47,7 +47,7 @@ struct TransposedSumKernel {
     const Index first = first_lane + lane, last = first + Lanes - 1;
     const PanelRowRange seen = hull(rows[first / panel_lanes], rows[last / panel_lanes]);
     if (seen.empty()) return;
-    constexpr Index columns = kernel_columns<Tier>(Lanes);
+    constexpr Index columns = register_tile_columns<Tier>(Lanes);
     Index d = 0;
     for (; d + columns * P::width <= dim; d += columns * P::width) {
       multiply<Lanes, columns>(lane, seen, d);

@@ -7,7 +7,7 @@
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/kv/kv_cache.hpp>
-#include <posenc/tensor/detail/packing.hpp>
+#include <posenc/tensor/detail/check_offsets.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -22,34 +22,34 @@ namespace detail {
 
 /// KV source over a KvCache: returns its tiles where they are stored, without a copy.
 template <Scalar S>
-class CachedKeys {
+class CacheKvSource {
  public:
   using Stored = S;
   struct Scratch {};
 
-  CachedKeys(const KvCache<S>& cache, std::span<const Index> sequences)
+  CacheKvSource(const KvCache<S>& cache, std::span<const Index> sequences)
       : cache_(cache), sequences_(sequences) {}
 
   Index heads() const noexcept { return cache_.kv_heads(); }
-  Scratch carve(Carver&) const noexcept { return {}; }
+  Scratch allocate(ArenaAllocator&) const noexcept { return {}; }
 
-  StoredKeys stored() const noexcept { return {cache_.ranges_.data(), sequences_}; }
+  StoredKeyRanges stored() const noexcept { return {cache_.ranges_.data(), sequences_}; }
 
-  KeyTile<S> tile(const AttentionSequence& s, Index head, Index tile, const KeyRange&,
-                  const Scratch&) const noexcept {
-    KeyTile<S> found = packed_tile(s.key_row, head, tile);
+  KvTile<S> tile(const AttentionSequence& s, Index head, Index tile, const KeyRange&,
+                 const Scratch&) const noexcept {
+    KvTile<S> found = packed_tile(s.kv_index, head, tile);
     if ((tile + 1) * tile_keys < s.stored) {
-      found.next_keys = packed_tile(s.key_row, head, tile + 1).keys;
+      found.prefetch_hint = packed_tile(s.kv_index, head, tile + 1).keys;
     } else if (head + 1 < heads()) {
-      found.next_keys = packed_tile(s.key_row, head + 1, s.begin / tile_keys).keys;
+      found.prefetch_hint = packed_tile(s.kv_index, head + 1, s.begin / tile_keys).keys;
     } else {
-      found.next_keys = found.keys;
+      found.prefetch_hint = found.keys;
     }
     return found;
   }
 
   /// Returns keys and values tile * 128 .. tile * 128 + 127 of a head of the call's n-th sequence.
-  KeyTile<S> packed_tile(Index n, Index head, Index tile) const noexcept {
+  KvTile<S> packed_tile(Index n, Index head, Index tile) const noexcept {
     return cache_.storage_.tile(sequences_[static_cast<std::size_t>(n)], head, tile);
   }
 
@@ -101,10 +101,10 @@ template <class Tier, Device D, Scalar T, Scalar S, class Bias>
 void attend_to_cache(const D& device, const HeadsView<const T>& q, const KvCache<S>& cache,
                      std::span<const Index> sequences, const HeadsView<T>& out,
                      const AttentionOptions<T>& options, const Bias& bias,
-                     const AttentionMemory<T>& memory, const BesideOptions& internal = {}) {
+                     const AttentionMemory<T>& memory, const InternalOptions& internal = {}) {
   const Index longest = check_cache<T>(internal.function, q, cache, sequences, out, options);
-  attend<Tier>(device, q, CachedKeys<S>(cache, sequences), longest, cache.value_dim(), out, options,
-               bias, memory, internal);
+  attend<Tier>(device, q, CacheKvSource<S>(cache, sequences), longest, cache.value_dim(), out,
+               options, bias, memory, internal);
 }
 
 template <class Q, class S, class T>
@@ -166,8 +166,8 @@ template <class Q, class S, class Sequences, class T, class Bias = NoBias,
           Device D = detail::CallingThread>
 requires(!detail::attends_cache<Q, S, Sequences, T>) void attention(
     HeadsView<Q>, const KvCache<S>&, const Sequences&, HeadsView<T>,
-    const detail::SomeOptions<T>& = {}, const Bias& = {}, const detail::SomeMemory<T>& = {},
-    const D& = {}) {
+    const detail::DiagnosticOptions<T>& = {}, const Bias& = {},
+    const detail::DiagnosticMemory<T>& = {}, const D& = {}) {
   detail::diagnose_cached_attention<Q, S, Sequences, T>();
 }
 

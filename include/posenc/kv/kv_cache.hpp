@@ -3,7 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/aligned_vector.hpp>
-#include <posenc/core/detail/refusal.hpp>
+#include <posenc/core/detail/call_diagnostics.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/kernels/tile.hpp>
@@ -13,8 +13,8 @@
 #include <posenc/kv/detail/kv_writes.hpp>
 #include <posenc/kv/kv_block_pool.hpp>
 #include <posenc/kv/kv_cache_config.hpp>
+#include <posenc/tensor/detail/check_offsets.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
-#include <posenc/tensor/detail/packing.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -33,7 +33,7 @@ namespace detail {
 template <Scalar S>
 class AppendTransaction;
 template <Scalar S>
-class CachedKeys;
+class CacheKvSource;
 }  // namespace detail
 
 /// Cache of keys and values of earlier tokens, for several sequences. attention() of new queries
@@ -316,7 +316,7 @@ class KvCache {
 
  private:
   friend class detail::AppendTransaction<S>;
-  friend class detail::CachedKeys<S>;
+  friend class detail::CacheKvSource<S>;
 
   KvCache(const KvCacheConfig& config, const KvBlockPool* pool)
       : ranges_(config),

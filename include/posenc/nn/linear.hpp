@@ -3,7 +3,7 @@
 
 #include <posenc/attention/workspace.hpp>
 #include <posenc/core/config.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/nn/detail/linear_passes.hpp>
 #include <posenc/nn/linear_parameters.hpp>
 #include <posenc/simd/tier.hpp>
@@ -76,7 +76,7 @@ struct Linear : LinearParameters<T> {
     AttentionWorkspace local_workspace;
     detail::linear_forward<tier::Best, Order>(
         device,
-        detail::slots_of(workspace_or_none == nullptr ? local_workspace : *workspace_or_none),
+        detail::arenas_of(workspace_or_none == nullptr ? local_workspace : *workspace_or_none),
         *this, x, out);
   }
 
@@ -99,7 +99,7 @@ struct Linear : LinearParameters<T> {
     AttentionWorkspace local_workspace;
     detail::linear_backward<tier::Best>(
         device,
-        detail::slots_of(workspace_or_none == nullptr ? local_workspace : *workspace_or_none),
+        detail::arenas_of(workspace_or_none == nullptr ? local_workspace : *workspace_or_none),
         *this, x, grad_out, grad_x, gradient);
   }
 };

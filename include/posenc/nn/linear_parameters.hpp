@@ -64,7 +64,7 @@ struct LinearParameters {
 
   static void check_dims(Index in, Index out) {
     constexpr Index max_count = (Index{1} << 56) / Index{sizeof(T)};
-    const auto count = detail::product_of({in, out});
+    const auto count = detail::checked_mul({in, out});
     if (!count || *count > max_count) {
       detail::fail<ConfigError>(
           "Linear", "a weight of ", out, " x ", in,

@@ -287,14 +287,14 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
   using Inputs = detail::ModuleInputs<T>;
 
   Heads lay_out(MultiHeadWorkspace& workspace, const Inputs& inputs) const {
-    const auto allocate = [&](detail::Carver& carver) {
-      return detail::allocate_heads(forward_name, carver, config_, inputs);
+    const auto allocate = [&](detail::ArenaAllocator& allocator) {
+      return detail::allocate_heads(forward_name, allocator, config_, inputs);
     };
-    detail::Carver measure(nullptr);
+    detail::ArenaAllocator measure(nullptr);
     (void)allocate(measure);
-    workspace.heads_.reserve(1, measure.used());
-    detail::Carver carver(workspace.heads_.slot(0));
-    return allocate(carver);
+    workspace.heads_.reserve(1, measure.bytes_used());
+    detail::ArenaAllocator allocator(workspace.heads_.arena(0));
+    return allocate(allocator);
   }
 
   static AttentionMemory<T> attention_memory(const MultiHeadMemory<T>& memory,
@@ -348,9 +348,9 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
   }
 
   /// Returns the module's additions to the user's options: positions, if anything reads them.
-  detail::BesideOptions internal_options(const char* function, const AttentionOptions<T>& options,
-                                         const Positions* query_positions,
-                                         const Positions* key_positions) const {
+  detail::InternalOptions internal_options(const char* function, const AttentionOptions<T>& options,
+                                           const Positions* query_positions,
+                                           const Positions* key_positions) const {
     const auto read = [&](const Positions* positions) {
       return positions != nullptr && reads_positions(options, *positions) ? positions : nullptr;
     };

@@ -63,7 +63,7 @@ MultiHeadAttentionConfig with_defaults(MultiHeadAttentionConfig c) {
   reject_negative("value_input_dim", c.value_input_dim);
   const auto require_memory = [](const char* name, Index in, Index heads, Index dim) {
     constexpr Index max_count = (Index{1} << 56) / Index{sizeof(T)};
-    const auto count = product_of({in, heads, dim});
+    const auto count = checked_mul({in, heads, dim});
     if (!count || *count > max_count) {
       fail<ConfigError>(function, "no memory holds the ", name, " projection's ", in, " times ",
                         heads, " times ", dim, " numbers");

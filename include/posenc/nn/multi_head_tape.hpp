@@ -4,7 +4,7 @@
 #include <posenc/attention/options.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/arithmetic.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/nn/detail/multi_head_parts.hpp>
 #include <posenc/nn/multi_head_config.hpp>
 #include <posenc/tensor/positions.hpp>
@@ -26,7 +26,7 @@ namespace detail {
 /// `memory`.
 template <class T>
 struct ForwardPass {
-  Slots memory;
+  ScratchArenas memory;
   bool is_complete = false;  ///< forward() returned without an error
   bool is_self = false;      ///< keys and values were projected from x
   EmbeddingsView<T> x, keys_from, values_from;
@@ -70,21 +70,22 @@ struct ForwardPass {
                const ModuleInputs<T>& in) {
     const bool keys_are_x = same(in.keys_from, in.x), values_are_x = same(in.values_from, in.x);
     const bool values_are_keys = same(in.values_from, in.keys_from);
-    const auto allocate = [&](Carver carver) {
+    const auto allocate = [&](ArenaAllocator allocator) {
       const auto copy_of = [&](const EmbeddingsView<const T>& view) {
-        const Index count = product_or(0, {view.batch, view.seq, view.dim});
-        return EmbeddingsView<T>{carver.template take<T>(count), view.batch, view.seq, view.dim};
+        const Index count = checked_mul_or(0, {view.batch, view.seq, view.dim});
+        return EmbeddingsView<T>{allocator.template allocate<T>(count), view.batch, view.seq,
+                                 view.dim};
       };
-      heads = allocate_heads(function, carver, config, in);
+      heads = allocate_heads(function, allocator, config, in);
       x = copy_of(in.x);
       keys_from = keys_are_x ? x : copy_of(in.keys_from);
       values_from = values_are_x ? x : values_are_keys ? keys_from : copy_of(in.values_from);
-      const Index rows = product_or(0, {in.x.batch, config.heads, in.x.seq});
-      lse = {carver.template take<T>(rows), in.x.batch, config.heads, in.x.seq};
-      return carver.used();
+      const Index rows = checked_mul_or(0, {in.x.batch, config.heads, in.x.seq});
+      lse = {allocator.template allocate<T>(rows), in.x.batch, config.heads, in.x.seq};
+      return allocator.bytes_used();
     };
-    memory.reserve(1, allocate(Carver(nullptr)));
-    allocate(Carver(memory.slot(0)));
+    memory.reserve(1, allocate(ArenaAllocator(nullptr)));
+    allocate(ArenaAllocator(memory.arena(0)));
     copy(in.x, x);
     if (!keys_are_x) copy(in.keys_from, keys_from);
     if (!values_are_x && !values_are_keys) copy(in.values_from, values_from);

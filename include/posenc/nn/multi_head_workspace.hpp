@@ -4,7 +4,7 @@
 #include <posenc/attention/attention_memory.hpp>
 #include <posenc/attention/workspace.hpp>
 #include <posenc/core/config.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 
 #include <cstddef>
 
@@ -25,9 +25,9 @@ class MultiHeadWorkspace {
   template <class T, class Rotary, class Bias, class Projection>
   friend class MultiHeadAttention;
 
-  detail::Slots heads_;
+  detail::ScratchArenas heads_;
   AttentionWorkspace attention_;
-  detail::Slots rollback_;  ///< memory for the rollback of a cache
+  detail::ScratchArenas rollback_;  ///< memory for the rollback of a cache
 };
 
 /// Caller's memory for MultiHeadAttention::forward() besides its tensors: outputs for log-sum-exps

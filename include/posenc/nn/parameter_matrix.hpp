@@ -4,7 +4,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/aligned_vector.hpp>
 #include <posenc/core/detail/arithmetic.hpp>
-#include <posenc/core/detail/count.hpp>
+#include <posenc/core/detail/move_reset_index.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -67,7 +67,7 @@ class ParameterMatrix {
   /// Discards the contents and becomes a zero matrix of another shape.
   ///   Throws: ShapeError
   void resize(Index rows, Index cols) {
-    const auto size = detail::product_of({rows, cols, static_cast<Index>(sizeof(T))});
+    const auto size = detail::checked_mul({rows, cols, static_cast<Index>(sizeof(T))});
     if (!size) {
       detail::fail<ShapeError>("ParameterMatrix", "rows (", rows, ") and cols (", cols,
                                ") must not be negative, nor more than memory has addresses for");
@@ -89,7 +89,7 @@ class ParameterMatrix {
 
  private:
   detail::AlignedVector<T> values_;
-  detail::Count rows_ = 0, cols_ = 0;
+  detail::MoveResetIndex rows_ = 0, cols_ = 0;
 };
 
 POSENC_END

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/detail/boxed.hpp>
+#include <posenc/core/detail/deep_copy_ptr.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/frequency/angle_policy.hpp>
@@ -78,7 +78,7 @@ class AnyRotationTable : public TableCalls<AnyRotationTable<Real>, Real> {
   template <class, std::floating_point>
   friend class TableCalls;
 
-  template <detail::Written T, std::size_t Count, Device D>
+  template <detail::Writable T, std::size_t Count, Device D>
   void apply(detail::RotaryCall call, const D& device,
              const std::array<detail::RotationOperand<T>, Count>& tensors) const {
     visit([&](const auto& table) {
@@ -180,7 +180,7 @@ class AnyRope : public RotaryCalls<AnyRope> {
   template <class>
   friend class RotaryCalls;
 
-  template <detail::Written T, std::size_t Count, Device D>
+  template <detail::Writable T, std::size_t Count, Device D>
   void apply(detail::RotaryCall call, const D& device,
              const std::array<detail::RotationOperand<T>, Count>& tensors,
              const Positions& positions) const {
@@ -190,18 +190,18 @@ class AnyRope : public RotaryCalls<AnyRope> {
   }
 
   // Exactly one of the three holds a rope.
-  detail::Boxed<Rope<Interleaved>> interleaved_;
-  detail::Boxed<Rope<HalfRotate>> half_rotate_;
-  detail::Boxed<ChatGlmRope> chatglm_;
+  detail::DeepCopyPtr<Rope<Interleaved>> interleaved_;
+  detail::DeepCopyPtr<Rope<HalfRotate>> half_rotate_;
+  detail::DeepCopyPtr<ChatGlmRope> chatglm_;
 };
 
 /// Calls shift_keys() for the rope that is held.
-template <detail::Written T, Device D = detail::CallingThread>
+template <detail::Writable T, Device D = detail::CallingThread>
 void shift_keys(HeadsView<T> k, const AnyRope& rope, const Positions& deltas,
                 const D& device = {}) {
   rope.visit([&](const auto& typed) { shift_keys(k, typed, deltas, device); });
 }
-template <detail::Written T, Device D = detail::CallingThread>
+template <detail::Writable T, Device D = detail::CallingThread>
 void shift_keys(HeadsView<T> k, const AnyRope& rope, ListView<Index> delta_of_axis,
                 const D& device = {}) {
   rope.visit([&](const auto& typed) { shift_keys(k, typed, delta_of_axis, device); });
@@ -209,7 +209,7 @@ void shift_keys(HeadsView<T> k, const AnyRope& rope, ListView<Index> delta_of_ax
 
 /// Calls rerotate() for the ropes that are held.
 ///   Throws: as for rerotate() of Rope; ConfigError if the two ropes have different pairings
-template <detail::Written T, Device D = detail::CallingThread>
+template <detail::Writable T, Device D = detail::CallingThread>
 void rerotate(HeadsView<T> k, const AnyRope& from, const Positions& from_positions,
               const AnyRope& to, const Positions& to_positions, const D& device = {}) {
   from.visit([&]<class From>(const From& from_rope) {

@@ -99,7 +99,7 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
     }
     detail::check_rotary_dim(function, config.rotary_dim);
     detail::check_slice_and_factor(function, {config.rotary_offset, config.rotary_dim / 2}, 1);
-    const auto count = detail::product_of({config.axes, config.heads, config.rotary_dim / 2});
+    const auto count = detail::checked_mul({config.axes, config.heads, config.rotary_dim / 2});
     if (count != static_cast<Index>(inv_freq.size())) {
       detail::fail<ConfigError>(function, "inv_freq must have axes * heads * rotary_dim / 2 = ",
                                 count ? detail::to_text(*count) : "more than any memory holds",
@@ -122,7 +122,7 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
 
   static constexpr Index tokens_per_block = 16;
 
-  template <detail::Written T, std::size_t Count, Device D>
+  template <detail::Writable T, std::size_t Count, Device D>
   void apply(detail::RotaryCall call, const D& device,
              const std::array<detail::RotationOperand<T>, Count>& tensors,
              const Positions& positions) const {
@@ -166,7 +166,7 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
   }
 
   /// Plans each tensor as a tensor of one head, because every head has different angles.
-  template <detail::Written T, std::size_t Count>
+  template <detail::Writable T, std::size_t Count>
   std::array<detail::RotationPlan<T>, Count> plan_heads(
       std::array<detail::RotationOperand<T>, Count> tensors) const noexcept {
     for (detail::RotationOperand<T>& x : tensors) x.in.heads = x.out.heads = 1;
@@ -174,7 +174,7 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
   }
 
   /// Rotates the tokens registered in `angles`, in batch rows [b, b + rows).
-  template <detail::Written T, std::size_t Count>
+  template <detail::Writable T, std::size_t Count>
   void rotate_tokens(const std::array<detail::RotationPlan<T>, Count>& plans,
                      detail::Direction direction, detail::MixedAngles& angles, Index b, Index rows,
                      Index s, Index seq) const noexcept {
@@ -213,14 +213,14 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
 
   /// Prefetches rows of one head, which are far apart, while the angles of earlier tokens are
   /// computed.
-  template <detail::Written T>
+  template <detail::Writable T>
   void prefetch_heads(std::span<const detail::RotationPlan<T>> plans, Index b, Index rows, Index s,
                       Index tokens, Index head) const noexcept {
     const auto bytes = static_cast<Index>(sizeof(T)) * 2 * slice_.pairs;
     for (const detail::RotationPlan<T>& plan : plans) {
       for (Index row = b; row < b + rows; ++row) {
         for (Index token = s; token < s + tokens; ++token) {
-          detail::prefetch_to_write(plan.operand.out.row(row, token, head) + slice_.offset, bytes);
+          detail::prefetch_for_write(plan.operand.out.row(row, token, head) + slice_.offset, bytes);
         }
       }
     }

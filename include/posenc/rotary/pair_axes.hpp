@@ -137,7 +137,7 @@ struct AxialFrequencies {
 namespace detail {
 
 /// Returns the frequencies, restricted to positions of one kind.
-inline AxialFrequencies for_kind(PositionKind kind, const AxialFrequencies& axial) {
+inline AxialFrequencies restrict_to_kind(PositionKind kind, const AxialFrequencies& axial) {
   return {axial.frequencies, axial.axes.with_kind(kind)};
 }
 
@@ -155,7 +155,7 @@ template <class PositionOf, class Real>
 void axial_row(const Oscillator& oscillator, const PairAxes& axes, const PositionOf& position_of,
                Index first, Index count, double factor, Real* cos, Real* sin) noexcept {
   if (axes.axis_count() == 1) {
-    oscillator.row(position_of(Index{0}), first, count, factor, cos, sin);
+    oscillator.cos_sin_row(position_of(Index{0}), first, count, factor, cos, sin);
     return;
   }
   constexpr Index chunk = 64;
@@ -165,7 +165,7 @@ void axial_row(const Oscillator& oscillator, const PairAxes& axes, const Positio
     axes.for_each_run(begin, part, [&](Index axis, Index run, Index pairs) {
       std::fill_n(position_of_pair + (run - begin), pairs, position_of(axis));
     });
-    oscillator.row(position_of_pair, begin, part, factor, cos + done, sin + done);
+    oscillator.cos_sin_row(position_of_pair, begin, part, factor, cos + done, sin + done);
   }
 }
 

@@ -18,13 +18,13 @@
 POSENC_STABLE_BEGIN
 
 /// The location of the rotary channels among the rows of a projection.
-struct HeadRows {
+struct HeadLayout {
   Index head_dim = 0;       ///< required; rows of one head
   Index rotary_dim = 0;     ///< required; even; equal to head_dim if every channel is rotated
   Index rotary_offset = 0;  ///< first rotary channel of a head
 };
 
-static_assert(std::is_trivially_copyable_v<HeadRows>);
+static_assert(std::is_trivially_copyable_v<HeadLayout>);
 
 POSENC_STABLE_END
 
@@ -44,7 +44,8 @@ std::vector<Index> pairing_permutation(Index pairs) {
 }
 
 template <class T>
-void check_head_layout(const char* function, const MatrixView<T>& weights, const HeadRows& heads) {
+void check_head_layout(const char* function, const MatrixView<T>& weights,
+                       const HeadLayout& heads) {
   check_extents(function, "weights", weights);
   if (heads.head_dim <= 0) {
     fail<ConfigError>(function, "head_dim must be given and positive but is ", heads.head_dim);
@@ -54,7 +55,7 @@ void check_head_layout(const char* function, const MatrixView<T>& weights, const
   }
   if (heads.rotary_offset < 0 || heads.rotary_dim > heads.head_dim ||
       heads.rotary_offset > heads.head_dim - heads.rotary_dim) {
-    const auto end = sum_of(heads.rotary_offset, heads.rotary_dim);
+    const auto end = checked_add(heads.rotary_offset, heads.rotary_dim);
     fail<ConfigError>(function, "head_dim (", heads.head_dim, ") must hold the rotary channels [",
                       heads.rotary_offset, ", ", end.value_or(heads.rotary_dim), ")");
   }
@@ -92,7 +93,7 @@ std::vector<RowSwap> pair_swaps(Index pairs) {
 /// threads of a device.
 template <Device D, class T>
 void permute_heads(const D& device, MatrixView<const T> weights, MatrixView<T> out,
-                   const HeadRows& heads, const std::vector<RowSwap>& swaps) {
+                   const HeadLayout& heads, const std::vector<RowSwap>& swaps) {
   const double bytes = static_cast<double>(heads.head_dim * out.cols) * sizeof(T);
   parallel_for(device, out.rows / heads.head_dim, bytes, bytes / 8, [&](Index head, Index end) {
     for (; head < end; ++head) {
@@ -125,7 +126,7 @@ void permute_heads(const D& device, MatrixView<const T> weights, MatrixView<T> o
 ///   Throws: ConfigError, ShapeError
 ///   Device: the threads of the device share the heads
 template <class From, class To, class T, Device D = detail::CallingThread>
-void permute_pairs(MatrixView<T> weights, const HeadRows& heads, const D& device = {}) {
+void permute_pairs(MatrixView<T> weights, const HeadLayout& heads, const D& device = {}) {
   detail::check_head_layout("permute_pairs", weights, heads);
   detail::check_output("permute_pairs", "weights", weights);
   if (weights.empty()) return;
@@ -136,7 +137,7 @@ void permute_pairs(MatrixView<T> weights, const HeadRows& heads, const D& device
 /// Overload that writes to `out`, which must be the input itself or share no memory with it.
 template <class From, class To, class T, Device D = detail::CallingThread>
 void permute_pairs(MatrixView<const std::type_identity_t<T>> weights, MatrixView<T> out,
-                   const HeadRows& heads, const D& device = {}) {
+                   const HeadLayout& heads, const D& device = {}) {
   constexpr auto function = "permute_pairs";
   detail::check_head_layout(function, weights, heads);
   detail::check_extents(function, "out", out);
@@ -153,7 +154,7 @@ void permute_pairs(MatrixView<const std::type_identity_t<T>> weights, MatrixView
 
 /// Overload for a bias, or for the per-channel gains of a norm.
 template <class From, class To, class T, Device D = detail::CallingThread>
-void permute_pairs(std::span<T> bias, const HeadRows& heads, const D& device = {}) {
+void permute_pairs(std::span<T> bias, const HeadLayout& heads, const D& device = {}) {
   permute_pairs<From, To>(MatrixView<T>{bias.data(), static_cast<Index>(bias.size()), 1, 1}, heads,
                           device);
 }

@@ -23,14 +23,14 @@ POSENC_BEGIN
 
 namespace detail {
 
-template <class Pairing, detail::Written T>
+template <class Pairing, detail::Writable T>
 void check_rerotation(const char* function, const Rope<Pairing>& rope, HeadsView<T> k) {
   check_rotation<T>(function, {k, k}, {rope.rotary_offset(), rope.rotary_dim() / 2});
 }
 
 /// Rotates one tensor in place. angles(b, s, first, count, cos, sin) writes m cos and m sin of one
 /// position.
-template <class Pairing, Device D, detail::Written T, class Angles>
+template <class Pairing, Device D, detail::Writable T, class Angles>
 void rotate_positions(const D& device, HeadsView<T> k, RotarySlice slice, bool shared,
                       const Angles& angles) {
   using C = Compute<T>;
@@ -46,7 +46,7 @@ void rotate_positions(const D& device, HeadsView<T> k, RotarySlice slice, bool s
 }
 
 /// Rotates each key by a delta per key.
-template <Device D, class Pairing, detail::Written T>
+template <Device D, class Pairing, detail::Writable T>
 void shift_per_key(const D& device, HeadsView<T> k, const Rope<Pairing>& rope,
                    const Positions& deltas) {
   using C = Compute<T>;
@@ -60,7 +60,7 @@ void shift_per_key(const D& device, HeadsView<T> k, const Rope<Pairing>& rope,
 }
 
 /// Rotates all keys by one delta.
-template <Device D, class Pairing, detail::Written T>
+template <Device D, class Pairing, detail::Writable T>
 void shift_all_keys(const D& device, HeadsView<T> k, const Rope<Pairing>& rope,
                     const Positions& delta) {
   using C = Compute<T>;
@@ -102,7 +102,7 @@ CosSin rotation_between(const Rope<Pairing>& from, double from_position, const R
 ///   Device:   the threads of the device share batch rows and positions; results are bit-identical
 ///   Accuracy: that of Rope; over 1000 shifts in float a pair's norm drifts by less than 1e-4 of
 ///             itself. Angles under AnglePolicy::HfFloat32 do not add up; use rerotate() for them
-template <class Pairing, detail::Written T, Device D = detail::CallingThread>
+template <class Pairing, detail::Writable T, Device D = detail::CallingThread>
 void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, const Positions& deltas,
                 const D& device = {}) {
   constexpr auto function = "shift_keys";
@@ -113,7 +113,7 @@ void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, const Positions& delt
 }
 
 /// Overload with one delta per axis for all keys; a context shift by -n is {-n}.
-template <class Pairing, detail::Written T, Device D = detail::CallingThread>
+template <class Pairing, detail::Writable T, Device D = detail::CallingThread>
 void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, ListView<Index> delta_of_axis,
                 const D& device = {}) {
   constexpr auto function = "shift_keys";
@@ -140,7 +140,7 @@ void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, ListView<Index> delta
 ///             search over 100 million pairs found at most 4 ulp of the norm in float and 6 in
 ///             double
 ///   Cost:     one pass over k; one angle in double-double per pair and position. No allocation
-template <class Pairing, detail::Written T, Device D = detail::CallingThread>
+template <class Pairing, detail::Writable T, Device D = detail::CallingThread>
 void rerotate(HeadsView<T> k, const Rope<Pairing>& from, const Positions& from_positions,
               const Rope<Pairing>& to, const Positions& to_positions, const D& device = {}) {
   constexpr auto function = "rerotate";

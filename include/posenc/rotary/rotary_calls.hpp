@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/detail/refusal.hpp>
+#include <posenc/core/detail/call_diagnostics.hpp>
 #include <posenc/rotary/detail/check_rotation.hpp>
 #include <posenc/rotary/detail/rotation_plan.hpp>
 #include <posenc/tensor/device.hpp>
@@ -55,14 +55,14 @@ template <class Self>
 class RotaryCalls {
  public:
   /// Computes x <- m R x in place.
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   void rotate(HeadsView<T> x, const Positions& positions, const D& device = {}) const {
     self().template apply<T, 1>(detail::RotaryCall::Rotate, device, {{{x, x}}}, positions);
   }
 
   /// Rotates several tensors of the same batch and sequence in place with one set of angles:
   /// rope.rotate_all({bshd(q), bshd(k)}, positions).
-  template <detail::Written T, std::size_t Count, Device D = detail::CallingThread>
+  template <detail::Writable T, std::size_t Count, Device D = detail::CallingThread>
   void rotate_all(const HeadsView<T> (&tensors)[Count], const Positions& positions,
                   const D& device = {}) const {
     self().template apply<T, Count>(detail::RotaryCall::RotateAll, device,
@@ -71,7 +71,7 @@ class RotaryCalls {
 
   /// Computes out <- m R x. `out` must be x itself or share no memory with it. Channels outside the
   /// rotary slice are copied.
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out,
                    const Positions& positions, const D& device = {}) const {
     self().template apply<T, 1>(detail::RotaryCall::RotateInto, device, {{{x, out}}}, positions);
@@ -79,7 +79,7 @@ class RotaryCalls {
 
   /// Computes x <- m R^T x in place, the backward pass: the gradient of the output becomes the
   /// gradient of the input. The factor m is kept.
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   void adjoint(HeadsView<T> x, const Positions& positions, const D& device = {}) const {
     self().template apply<T, 1>(detail::RotaryCall::Adjoint, device, {{{x, x}}}, positions);
   }
@@ -90,62 +90,62 @@ class RotaryCalls {
   /// queries, so that each value is rotated only by its distance. There m is 1, and rotate() is the
   /// backward pass.
   ///   Source: huggingface/transformers, deepseek_v4/modeling_deepseek_v4.py (02356fe)
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   void inverse(HeadsView<T> x, const Positions& positions, const D& device = {}) const {
     self().template apply<T, 1>(detail::RotaryCall::Inverse, device, {{{x, x}}}, positions);
   }
 
   // Calls of the concepts RotaryEncoding and DifferentiableRotary. Queries and keys are treated
   // alike.
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   void rotate_queries(HeadsView<T> q, const Positions& positions, const D& device = {}) const {
     rotate(q, positions, device);
   }
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   void rotate_keys(HeadsView<T> k, const Positions& positions, const D& device = {}) const {
     rotate(k, positions, device);
   }
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   void adjoint_queries(HeadsView<T> grad_q, const Positions& positions,
                        const D& device = {}) const {
     adjoint(grad_q, positions, device);
   }
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   void adjoint_keys(HeadsView<T> grad_k, const Positions& positions, const D& device = {}) const {
     adjoint(grad_k, positions, device);
   }
 
   // Diagnose arguments that the calls above do not accept.
   template <class T = void>
-  void rotate(detail::Anything, detail::Anything, detail::Anything = 0) const {
-    static_assert(detail::never<T>, POSENC_DETAIL_ROTATION_RULE);
+  void rotate(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
+    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ROTATION_RULE);
   }
   template <class T = void>
-  void rotate_all(detail::AnythingBraced, detail::Anything, detail::Anything = 0) const {
-    static_assert(detail::never<T>, POSENC_DETAIL_ROTATION_RULE);
+  void rotate_all(detail::AnyBracedArguments, detail::AnyArgument, detail::AnyArgument = 0) const {
+    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ROTATION_RULE);
   }
   template <class T = void>
-  void rotate_all(detail::Anything, detail::Anything, detail::Anything = 0, detail::Anything = 0,
-                  detail::Anything = 0, detail::Anything = 0) const {
-    static_assert(detail::never<T>, POSENC_DETAIL_ROTATION_RULE);
+  void rotate_all(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0,
+                  detail::AnyArgument = 0, detail::AnyArgument = 0, detail::AnyArgument = 0) const {
+    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ROTATION_RULE);
   }
   template <class T = void>
-  void rotate_into(detail::Anything, detail::Anything, detail::Anything,
-                   detail::Anything = 0) const {
-    static_assert(detail::never<T>, POSENC_DETAIL_ROTATION_RULE);
+  void rotate_into(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument,
+                   detail::AnyArgument = 0) const {
+    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ROTATION_RULE);
   }
   template <class T = void>
-  void adjoint(detail::Anything, detail::Anything, detail::Anything = 0) const {
-    static_assert(detail::never<T>, POSENC_DETAIL_ROTATION_RULE);
+  void adjoint(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
+    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ROTATION_RULE);
   }
   template <class T = void>
-  void inverse(detail::Anything, detail::Anything, detail::Anything = 0) const {
-    static_assert(detail::never<T>, POSENC_DETAIL_ROTATION_RULE);
+  void inverse(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
+    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ROTATION_RULE);
   }
 
  protected:
   /// Calls apply() of an encoding that this one holds.
-  template <detail::Written T, std::size_t Count, class Encoding, Device D>
+  template <detail::Writable T, std::size_t Count, class Encoding, Device D>
   static void apply_to(const Encoding& encoding, detail::RotaryCall call, const D& device,
                        const std::array<detail::RotationOperand<T>, Count>& tensors,
                        const Positions& positions) {
@@ -199,7 +199,7 @@ class TableCalls {
   ///   Shape:  x [B, S, H, D], B that of the table, or any if the table has one batch row,
   ///           D >= rotary_offset + rotary_dim
   ///   Throws: ShapeError
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   requires detail::FitsTable<T, Real>
   void rotate(HeadsView<T> x, const D& device = {}) const {
     self().template apply<T, 1>(detail::RotaryCall::Rotate, device, {{{x, x}}});
@@ -207,7 +207,7 @@ class TableCalls {
 
   /// Rotates several tensors of the same batch and sequence in place:
   /// table.rotate_all({bshd(q), bshd(k)}).
-  template <detail::Written T, std::size_t Count, Device D = detail::CallingThread>
+  template <detail::Writable T, std::size_t Count, Device D = detail::CallingThread>
   requires detail::FitsTable<T, Real>
   void rotate_all(const HeadsView<T> (&tensors)[Count], const D& device = {}) const {
     self().template apply<T, Count>(detail::RotaryCall::RotateAll, device,
@@ -216,7 +216,7 @@ class TableCalls {
 
   /// Computes out <- m R x. `out` must be x itself or share no memory with it. Channels outside the
   /// rotary slice are copied.
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   requires detail::FitsTable<T, Real>
   void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out,
                    const D& device = {}) const {
@@ -225,14 +225,14 @@ class TableCalls {
 
   /// Computes x <- m R^T x in place, the backward pass: the gradient of the output becomes the
   /// gradient of the input. The factor m is kept.
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   requires detail::FitsTable<T, Real>
   void adjoint(HeadsView<T> x, const D& device = {}) const {
     self().template apply<T, 1>(detail::RotaryCall::Adjoint, device, {{{x, x}}});
   }
 
   /// Computes x <- R^T x / m in place, which undoes rotate().
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   requires detail::FitsTable<T, Real>
   void inverse(HeadsView<T> x, const D& device = {}) const {
     self().template apply<T, 1>(detail::RotaryCall::Inverse, device, {{{x, x}}});
@@ -240,7 +240,7 @@ class TableCalls {
 
  protected:
   /// Calls apply() of this table or of one that it holds.
-  template <detail::Written T, std::size_t Count, class Table, Device D>
+  template <detail::Writable T, std::size_t Count, class Table, Device D>
   static void apply_to(const Table& table, detail::RotaryCall call, const D& device,
                        const std::array<detail::RotationOperand<T>, Count>& tensors) {
     table.template apply<T, Count>(call, device, tensors);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <posenc/core/detail/aligned_vector.hpp>
-#include <posenc/core/detail/count.hpp>
+#include <posenc/core/detail/move_reset_index.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/rotary/detail/check_rotation.hpp>
 #include <posenc/rotary/detail/rotation_kernels.hpp>
@@ -105,10 +105,10 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
                 double attention_factor)
       : batch_(batch), seq_(seq), slice_(slice), attention_factor_(attention_factor) {
     detail::check_slice_and_factor(function, slice, attention_factor);
-    const auto size = detail::product_of({batch, seq, slice.pairs});
+    const auto size = detail::checked_mul({batch, seq, slice.pairs});
     // seq * pairs is checked separately, because it is a stride even if there are no batch rows.
-    if (!size || !detail::product_of({*size, Index{sizeof(Real)}}) ||
-        !detail::product_of({seq, slice.pairs})) {
+    if (!size || !detail::checked_mul({*size, Index{sizeof(Real)}}) ||
+        !detail::checked_mul({seq, slice.pairs})) {
       detail::fail<ShapeError>(function, "no memory holds a table of [", batch, ", ", seq, ", ",
                                slice.pairs, "] numbers");
     }
@@ -176,7 +176,7 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
   }
 
   Index batch_;
-  detail::Count seq_;
+  detail::MoveResetIndex seq_;
   detail::RotarySlice slice_;
   double attention_factor_;
   detail::AlignedVector<Real> cos_, sin_;

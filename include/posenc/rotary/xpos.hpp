@@ -57,7 +57,7 @@ POSENC_ALWAYS_INLINE SplitProduct<P> split_product(P t, P hi, P lo) noexcept {
 #if POSENC_HAS_FMA
   const P error = mul_add(t, hi, P::zero() - product);
 #else
-  // Dekker's product, as in reduce().
+  // Dekker's product, as in reduce_angle().
   const P upper = P::broadcast(std::bit_cast<double>(0xfffffffff8000000u));
   const P t_high = t & upper, hi_high = hi & upper;
   const P t_low = t - t_high, hi_low = hi - hi_high;
@@ -72,7 +72,7 @@ POSENC_ALWAYS_INLINE SplitProduct<P> split_product(P t, P hi, P lo) noexcept {
 template <class P>
 POSENC_ALWAYS_INLINE P exp2_fraction(P x) noexcept {
   const P r = x * P::broadcast(ln_2.hi);
-  return mul_add(exp_tail(r), r * r, r) + P::broadcast(1.0);
+  return mul_add(exp_polynomial(r), r * r, r) + P::broadcast(1.0);
 }
 
 /// Computes cos[i] and sin[i] as factor 2^(t (hi[i] + lo[i])) times the unscaled cos and sin, for
@@ -176,25 +176,25 @@ class XPos {
       : XPos(detail::evaluate(rule), config, rotary_offset) {}
 
   /// Computes q <- zeta^((p - c) / B) m R q in place.
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   void rotate_queries(HeadsView<T> q, const Positions& positions, const D& device = {}) const {
     apply<T>("XPos::rotate_queries", device, detail::Direction::Forward, {q, q}, positions, 1);
   }
   /// Computes k <- zeta^-((p - c) / B) m R k in place.
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   void rotate_keys(HeadsView<T> k, const Positions& positions, const D& device = {}) const {
     apply<T>("XPos::rotate_keys", device, detail::Direction::Forward, {k, k}, positions, -1);
   }
 
   /// Overloads that write to `out`, which must be x itself or share no memory with it. Channels
   /// outside the rotary slice are copied.
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   void rotate_queries_into(HeadsView<const std::type_identity_t<T>> q, HeadsView<T> out,
                            const Positions& positions, const D& device = {}) const {
     apply<T>("XPos::rotate_queries_into", device, detail::Direction::Forward, {q, out}, positions,
              1);
   }
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   void rotate_keys_into(HeadsView<const std::type_identity_t<T>> k, HeadsView<T> out,
                         const Positions& positions, const D& device = {}) const {
     apply<T>("XPos::rotate_keys_into", device, detail::Direction::Forward, {k, out}, positions, -1);
@@ -202,13 +202,13 @@ class XPos {
 
   /// Computes the transposed maps in place, the backward pass. They keep the scale and the
   /// attention factor.
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   void adjoint_queries(HeadsView<T> grad_q, const Positions& positions,
                        const D& device = {}) const {
     apply<T>("XPos::adjoint_queries", device, detail::Direction::Adjoint, {grad_q, grad_q},
              positions, 1);
   }
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   void adjoint_keys(HeadsView<T> grad_k, const Positions& positions, const D& device = {}) const {
     apply<T>("XPos::adjoint_keys", device, detail::Direction::Adjoint, {grad_k, grad_k}, positions,
              -1);
@@ -216,7 +216,7 @@ class XPos {
 
   /// Computes x <- m R x in place: the rotation without the scale, which is that of queries and
   /// keys at the centre. Scores of tensors rotated by this call do not decay.
-  template <detail::Written T, Device D = detail::CallingThread>
+  template <detail::Writable T, Device D = detail::CallingThread>
   void rotate(HeadsView<T> x, const Positions& positions, const D& device = {}) const {
     apply<T>("XPos::rotate", device, detail::Direction::Forward, {x, x}, positions, 0);
   }
@@ -240,14 +240,14 @@ class XPos {
  private:
   /// Returns log2 of the largest scale: half of the type's exponents, so that scaled values and
   /// products of two scaled values stay finite.
-  template <detail::Written T>
+  template <detail::Writable T>
   static constexpr double max_exponent() {
     if constexpr (std::same_as<T, double>) return 511;
     if constexpr (std::same_as<T, float>) return 63;
     return std::isfinite(static_cast<float>(static_cast<T>(0x1p64F))) ? 63 : 7;
   }
 
-  template <detail::Written T>
+  template <detail::Writable T>
   void check_range(const char* function, const Positions& positions) const {
     if (slice_.pairs == 0) return;
     // zeta_0 is the smallest, so the first pair has the largest exponents.
@@ -270,14 +270,14 @@ class XPos {
     const double t = sign * (position - config_.centre);
     for (Index done = 0; done < count; done += chunk) {
       const Index part = (std::min)(chunk, count - done), at = first + done;
-      oscillator_.row(position, at, part, 1.0, unscaled_cos, unscaled_sin);
+      oscillator_.cos_sin_row(position, at, part, 1.0, unscaled_cos, unscaled_sin);
       detail::scale_by_powers(t, log2_zeta_hi_.data() + at, log2_zeta_lo_.data() + at,
                               frequencies_.attention_factor(), unscaled_cos, unscaled_sin,
                               cos + done, sin + done, part);
     }
   }
 
-  template <detail::Written T, Device D>
+  template <detail::Writable T, Device D>
   void apply(const char* function, const D& device, detail::Direction direction,
              const detail::RotationOperand<T>& x, const Positions& positions, double sign) const {
     detail::check_rotation<T>(function, x, slice_);

@@ -35,7 +35,7 @@ inline constexpr double shifter = 0x1.8p52;
 /// Reduces position * (hi + lo) quarter turns. The rounding error of the product is recovered
 /// exactly, so the size of the product costs no accuracy.
 template <class P>
-POSENC_ALWAYS_INLINE ReducedAngle<P> reduce(P position, P hi, P lo) noexcept {
+POSENC_ALWAYS_INLINE ReducedAngle<P> reduce_angle(P position, P hi, P lo) noexcept {
 #if POSENC_HAS_FMA
   const P shifted = mul_add(position, hi, P::broadcast(shifter));
   const P minus_integer =
@@ -92,7 +92,7 @@ POSENC_ALWAYS_INLINE CosSinOf<P> cos_sin_reduced(P r) noexcept {
 ///   Cost:     two products, one rounding and two polynomials of degree 7; no branch, no table
 template <class P>
 POSENC_ALWAYS_INLINE CosSinOf<P> cos_sin(P position, P hi, P lo) noexcept {
-  const detail::ReducedAngle<P> angle = detail::reduce(position, hi, lo);
+  const detail::ReducedAngle<P> angle = detail::reduce_angle(position, hi, lo);
   const CosSinOf<P> first = detail::cos_sin_reduced(angle.remainder);
   // Odd quarters swap cos and sin. sin is negated in quarters 2 and 3, cos in quarters 1 and 2.
   const P odd = shift_left<63>(angle.quadrant_bits);

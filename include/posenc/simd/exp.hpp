@@ -71,7 +71,7 @@ POSENC_ALWAYS_INLINE SplitExponent<Pack<T, Tier>> split_exponent(
 
 /// Returns scale * (exp(r) - 1 - r) / r^2, where `scale` is a power of 2.
 template <class T, class Tier>
-POSENC_ALWAYS_INLINE Pack<T, Tier> exp_tail(Pack<T, Tier> r, T scale = 1) noexcept {
+POSENC_ALWAYS_INLINE Pack<T, Tier> exp_polynomial(Pack<T, Tier> r, T scale = 1) noexcept {
   using P = Pack<T, Tier>;
   using K = ExpConstants<T>;
   P q = P::broadcast(K::q[0] * scale);
@@ -98,7 +98,7 @@ POSENC_ALWAYS_INLINE Pack<T, Tier> exp(Pack<T, Tier> x) noexcept {
   const P n = mul_add(x, P::broadcast(K::log2_e), shifter) - shifter;
   P r = mul_add(n, P::broadcast(-K::ln_2_hi), x);
   r = mul_add(n, P::broadcast(-K::ln_2_lo), r);
-  const P power = mul_add(detail::exp_tail(r), r * r, r) + P::broadcast(T{1});
+  const P power = mul_add(detail::exp_polynomial(r), r * r, r) + P::broadcast(T{1});
   // 2^n may be out of range, so it is applied as two factors.
   const P first = mul_add(n, P::broadcast(T{0.5}), shifter);
   const P second = (n - (first - shifter)) + shifter;
@@ -126,7 +126,8 @@ POSENC_ALWAYS_INLINE Pack<T, Tier> exp_nonpositive(Pack<T, Tier> x) noexcept {
   // x is the second argument, so that NaN is kept.
   const auto [r, power_of_2] = detail::split_exponent(
       larger(P::broadcast(K::min_nonpositive_argument), x), K::underflow_exponent);
-  return mul_add(mul_add(detail::exp_tail(r, K::exponent_rescale), r, one), r, one) * power_of_2;
+  return mul_add(mul_add(detail::exp_polynomial(r, K::exponent_rescale), r, one), r, one) *
+         power_of_2;
 }
 
 POSENC_END

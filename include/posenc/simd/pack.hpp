@@ -6,7 +6,7 @@
 #include <posenc/simd/detail/instructions_neon.hpp>
 #include <posenc/simd/detail/instructions_scalar.hpp>
 #include <posenc/simd/detail/instructions_sse2.hpp>
-#include <posenc/simd/detail/unfused.hpp>
+#include <posenc/simd/detail/prevent_contraction.hpp>
 #include <posenc/simd/tier.hpp>
 
 #include <bit>
@@ -31,11 +31,11 @@ concept HasScatter = requires {
 };
 template <class Ops>
 concept HasGatherWindow = requires {
-  Ops::load_near;
+  Ops::gather_window;
 };
 template <class Ops>
 concept HasCombineShift = requires {
-  Ops::lanes_from;
+  Ops::combine_shift;
 };
 template <class Ops>
 concept HasTwoPairStore = requires {
@@ -88,27 +88,27 @@ struct Pack {
     Ops::scatter(p, stride, v);
   }
   /// Loads width / 2 values, each into two adjacent lanes.
-  POSENC_ALWAYS_INLINE static Pack load_doubled(const T* p) noexcept requires(width > 1) {
-    return {Ops::load_doubled(p)};
+  POSENC_ALWAYS_INLINE static Pack load_duplicated(const T* p) noexcept requires(width > 1) {
+    return {Ops::load_duplicated(p)};
   }
   /// Loads p[indices[u] - indices[0]] into lane u: a gather within `width` elements, by a
   /// permutation. All differences must be in [0, width). Only AVX2 (float) and AVX-512 have it.
-  POSENC_ALWAYS_INLINE static Pack load_near(
+  POSENC_ALWAYS_INLINE static Pack gather_window(
       const T* p, const std::int32_t* indices) noexcept requires detail::HasGatherWindow<Ops> {
-    return {Ops::load_near(p, indices)};
+    return {Ops::gather_window(p, indices)};
   }
   /// Returns lanes n .. n + width - 1 of the concatenation of a and b, 0 <= n <= width. Only
   /// AVX-512 has it.
-  POSENC_ALWAYS_INLINE friend Pack lanes_from(
+  POSENC_ALWAYS_INLINE friend Pack combine_shift(
       Index n, Pack a, Pack b) noexcept requires detail::HasCombineShift<Ops> {
-    return {Ops::lanes_from(n, a.v, b.v)};
+    return {Ops::combine_shift(n, a.v, b.v)};
   }
 
   // Every operator rounds once, like the scalar operator.
   POSENC_ALWAYS_INLINE friend Pack operator+(Pack a, Pack b) noexcept { return {a.v + b.v}; }
   POSENC_ALWAYS_INLINE friend Pack operator-(Pack a, Pack b) noexcept { return {a.v - b.v}; }
   POSENC_ALWAYS_INLINE friend Pack operator*(Pack a, Pack b) noexcept {
-    return {detail::unfused(a.v * b.v)};
+    return {detail::prevent_contraction(a.v * b.v)};
   }
   POSENC_ALWAYS_INLINE friend Pack operator/(Pack a, Pack b) noexcept { return {a.v / b.v}; }
   POSENC_ALWAYS_INLINE friend Pack operator-(Pack a) noexcept { return {-a.v}; }

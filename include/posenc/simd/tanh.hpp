@@ -19,7 +19,7 @@ POSENC_ALWAYS_INLINE Pack<T, Tier> tanh(Pack<T, Tier> x) noexcept {
   const P magnitude = x ^ sign;
   // The variable is the second argument, so that NaN is kept.
   const auto [r, power_of_2] = detail::split_exponent(smaller(max_argument, magnitude + magnitude));
-  const P exp_r_minus_1 = mul_add(detail::exp_tail(r), r * r, r);
+  const P exp_r_minus_1 = mul_add(detail::exp_polynomial(r), r * r, r);
   const P exp_minus_1 = mul_add(exp_r_minus_1, power_of_2, power_of_2 - P::broadcast(T{1}));
   return (exp_minus_1 / (exp_minus_1 + P::broadcast(T{2}))) ^ sign;
 }

@@ -38,7 +38,7 @@ inline Index checked_cells(const char* function, ListView<Index> extents) {
       fail<ShapeError>(function, "extents must not be negative but are ", extents);
     }
   }
-  const auto cells = product_of(extents);
+  const auto cells = checked_mul(extents);
   if (!cells || *cells > (Index{1} << 53)) {
     fail<ShapeError>(function, "a grid of ", extents, " has too many cells");
   }
@@ -48,7 +48,7 @@ inline Index checked_cells(const char* function, ListView<Index> extents) {
 /// Returns an empty vector with capacity for all cells. A grid that does not fit into memory fails
 /// here, before any cell is written.
 template <class T>
-std::vector<T> room_for(Index cells) {
+std::vector<T> vector_with_capacity(Index cells) {
   std::vector<T> values;
   values.reserve(static_cast<std::size_t>(cells));
   return values;
@@ -66,7 +66,8 @@ inline Positions merge_block_grid(const PatchGrid& grid) {
     detail::fail<ShapeError>(function, "merge (", grid.merge, ") must divide the ", grid.rows,
                              " rows and ", grid.cols, " columns");
   }
-  auto rows = detail::room_for<Index>(cells), cols = detail::room_for<Index>(cells);
+  auto rows = detail::vector_with_capacity<Index>(cells),
+       cols = detail::vector_with_capacity<Index>(cells);
   for (Index frame = 0; cells != 0 && frame < grid.frames; ++frame) {
     for (Index block_row = 0; block_row < grid.rows; block_row += grid.merge) {
       for (Index block_col = 0; block_col < grid.cols; block_col += grid.merge) {
@@ -86,7 +87,8 @@ inline Positions merge_block_grid(const PatchGrid& grid) {
 ///   Throws: ShapeError
 inline Positions xy_grid(Index rows, Index cols) {
   const Index cells = detail::checked_cells("xy_grid", {rows, cols});
-  auto x = detail::room_for<Index>(cells), y = detail::room_for<Index>(cells);
+  auto x = detail::vector_with_capacity<Index>(cells),
+       y = detail::vector_with_capacity<Index>(cells);
   for (Index cell = 0; cell < cells; ++cell) {
     x.push_back(cell % cols);
     y.push_back(cell / cols);

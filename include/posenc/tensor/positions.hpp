@@ -3,8 +3,8 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/arithmetic.hpp>
-#include <posenc/core/detail/count.hpp>
-#include <posenc/core/detail/refusal.hpp>
+#include <posenc/core/detail/call_diagnostics.hpp>
+#include <posenc/core/detail/move_reset_index.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/tensor/position_kind.hpp>
@@ -148,7 +148,7 @@ class Positions {
       detail::fail<ShapeError>(function, "rows and columns must not be negative but are ", rows,
                                " and ", cols);
     }
-    const auto cells = detail::product_of({rows, cols});
+    const auto cells = detail::checked_mul({rows, cols});
     if (!cells || *cells > exact_limit) {
       detail::fail<ShapeError>(function, "a grid of ", rows, " x ", cols, " has too many cells");
     }
@@ -222,7 +222,7 @@ class Positions {
 
   /// Returns the explicit positions [S] of batch row b on the first axis. Empty if they are a range
   /// that starts at at(b, 0).
-  std::span<const double> kept(Index b) const noexcept {
+  std::span<const double> explicit_values(Index b) const noexcept {
     if (form_ != Form::Table) return {};
     const auto count = static_cast<std::size_t>(count_);
     return {values_.data() + (batch_ == 1 ? 0 : static_cast<std::size_t>(b) * count), count};
@@ -234,7 +234,7 @@ class Positions {
 
   template <class Ids>
   static Positions reject_ids() {
-    static_assert(detail::never<Ids>,
+    static_assert(detail::dependent_false<Ids>,
                   "posenc::Positions: ids and starts are posenc::Index, which is std::int64_t, ids "
                   "std::int32_t "
                   "as well: a vector, an array or a span of them");
@@ -251,7 +251,7 @@ class Positions {
                                "the number of positions must be between 0 and 2^53 but is ", count);
     }
     if (form != Form::Table) return;
-    const auto size = detail::product_of({axes, batch, count});
+    const auto size = detail::checked_mul({axes, batch, count});
     if (!size || *size > exact_limit) {
       detail::fail<ShapeError>(function, "positions [", batch, ", ", count, "] on ", axes,
                                axes == 1 ? " axis" : " axes", " are more than 2^53");
@@ -330,7 +330,7 @@ class Positions {
 
   Form form_;
   Index batch_;
-  detail::Count count_;
+  detail::MoveResetIndex count_;
   Index axes_;
   PositionKind kind_ = PositionKind::Tokens;
   double range_start_ = 0;
@@ -377,7 +377,7 @@ template <class Visit>
 void for_extreme_positions(const Positions& positions, const Visit& visit) {
   const Index count = positions.count();
   for (Index b = 0; count != 0 && b < positions.batch(); ++b) {
-    const std::span<const double> values = positions.kept(b);
+    const std::span<const double> values = positions.explicit_values(b);
     for (const double position : values) visit(position);
     if (values.empty()) {
       visit(positions.at(b, 0));

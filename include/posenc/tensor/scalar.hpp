@@ -65,7 +65,7 @@ struct CheckWritable {
 /// An element type of outputs. Any other type is an error with a message, not an overload that does
 /// not match.
 template <class T>
-concept Written = CheckWritable<T>::value && Scalar<T>;
+concept Writable = CheckWritable<T>::value && Scalar<T>;
 
 template <class T>
 struct CheckWritableTile {
@@ -79,7 +79,7 @@ struct CheckWritableTile {
 /// An element type of score tiles and gradients that are written: float or double, not const. Any
 /// other type is an error with a message.
 template <class T>
-concept WrittenTile = CheckWritableTile<T>::value && std::floating_point<T>;
+concept WritableTile = CheckWritableTile<T>::value && std::floating_point<T>;
 
 }  // namespace detail
 

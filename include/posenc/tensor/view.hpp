@@ -34,7 +34,7 @@ namespace detail {
 /// Returns the stride of an axis over dense inner axes. If an Index cannot hold it, returns the
 /// largest Index, which later checks reject.
 constexpr Index dense_stride(std::initializer_list<Index> inner) noexcept {
-  return product_or((std::numeric_limits<Index>::max)(), inner);
+  return checked_mul_or((std::numeric_limits<Index>::max)(), inner);
 }
 
 }  // namespace detail
@@ -189,12 +189,12 @@ std::optional<Index> max_linear_index(const std::array<Index, Rank>& extents,
                                       const std::array<Index, Rank>& strides) noexcept {
   std::optional<Index> reach = 0, count = 1;
   for (std::size_t axis = 0; axis < Rank && reach && count; ++axis) {
-    count = product_of(*count, extents[axis]);
+    count = checked_mul(*count, extents[axis]);
     if (extents[axis] <= 1) continue;
     const Index stride = strides[axis];
     if (stride == (std::numeric_limits<Index>::min)()) return std::nullopt;
-    const auto axis_span = product_of(extents[axis] - 1, stride < 0 ? -stride : stride);
-    reach = axis_span ? sum_of(*reach, *axis_span) : std::nullopt;
+    const auto axis_span = checked_mul(extents[axis] - 1, stride < 0 ? -stride : stride);
+    reach = axis_span ? checked_add(*reach, *axis_span) : std::nullopt;
   }
   if (!count || !reach) return std::nullopt;
   return (std::max)(*count - 1, *reach);
@@ -238,7 +238,7 @@ template <class View>
 void check_slice(const char* function, const View& x, Index first, Index count, Index extent) {
   check_extents(function, "x", x);
   if (first < 0 || count < 0 || extent < count || first > extent - count) {
-    const auto end = sum_of(first, count);
+    const auto end = checked_add(first, count);
     fail<ShapeError>(function, "the slice [", first, ", ",
                      end ? to_text(*end) : std::string("beyond all memory"),
                      ") must lie within the axis of ", extent);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <posenc/core/detail/aligned_vector.hpp>
-#include <posenc/core/detail/refusal.hpp>
+#include <posenc/core/detail/call_diagnostics.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/detail/storage.hpp>
 #include <posenc/tensor/detail/check_output.hpp>

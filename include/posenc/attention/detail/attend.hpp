@@ -8,7 +8,7 @@
 #include <posenc/attention/detail/forward_schedule.hpp>
 #include <posenc/attention/detail/output_writer.hpp>
 #include <posenc/attention/detail/packed_tiles.hpp>
-#include <posenc/attention/detail/tensor_source.hpp>
+#include <posenc/attention/detail/tensor_kv_source.hpp>
 #include <posenc/attention/detail/unpacked_tiles.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/concepts.hpp>
@@ -38,7 +38,7 @@ inline constexpr bool may_read_unpacked =
 template <class Tier, Device D, Scalar T, class Bias, class Source>
 void attend(const D& device, const HeadsView<const T>& q, const Source& source, Index key_count,
             Index value_dim, const HeadsView<T>& out, const AttentionOptions<T>& options,
-            const Bias& bias, const AttentionMemory<T>& memory, const BesideOptions& beside) {
+            const Bias& bias, const AttentionMemory<T>& memory, const InternalOptions& beside) {
   static_assert(
       AttentionBias<Bias, T>,
       "posenc::attention: Bias must provide add(head, query_positions, key_positions, tile), or "
@@ -66,7 +66,7 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
   const auto run = [&](const auto& reader) {
     using Run = ForwardSchedule<Tier, D, T, Bias, std::remove_cvref_t<decltype(reader)>>;
     Run(device, plan, strategy, bias, outputs, reader)
-        .run(slots_of(memory.workspace == nullptr ? local_workspace : *memory.workspace));
+        .run(arenas_of(memory.workspace == nullptr ? local_workspace : *memory.workspace));
   };
   if constexpr (can_read_unpacked) {
     if (strategy.reads_unpacked) {
@@ -81,10 +81,10 @@ template <class Tier, Device D, Scalar T, class Bias>
 void attend_to_tensors(const D& device, const HeadsView<const T>& q, const HeadsView<const T>& k,
                        const HeadsView<const T>& v, const HeadsView<T>& out,
                        const AttentionOptions<T>& options, const Bias& bias,
-                       const AttentionMemory<T>& memory, const BesideOptions& beside = {}) {
+                       const AttentionMemory<T>& memory, const InternalOptions& beside = {}) {
   check_tensors<T>(beside.function, q, k, v);
   check_out(beside.function, q, out, v.dim);
-  attend<Tier>(device, q, TensorKeys<Tier, T>(k, v), k.seq, v.dim, out, options, bias, memory,
+  attend<Tier>(device, q, TensorKvSource<Tier, T>(k, v), k.seq, v.dim, out, options, bias, memory,
                beside);
 }
 

@@ -116,7 +116,8 @@ template <class Tier, Device D, Scalar T, class Bias, class BiasGradient>
 void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
                                 const AttentionOptions<T>& options, const Bias& bias,
                                 BiasGradient& bias_gradient, AttentionWorkspace* workspace,
-                                const BesideOptions& beside = {.function = "attention_backward"}) {
+                                const InternalOptions& beside = {
+                                    .function = "attention_backward"}) {
   static_assert(AttentionBias<Bias, T>,
                 "posenc::attention_backward: Bias must be what attention() takes as one");
   using Run = BackwardSchedule<Tier, D, T, Bias, BiasGradient>;
@@ -128,7 +129,7 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
   const AttentionPlan<T> plan({.q = x.q,
                                .kv_heads = x.k.heads,
                                .keys = x.k.seq,
-                               .stored_keys = StoredKeys(x.k.seq),
+                               .stored_keys = StoredKeyRanges(x.k.seq),
                                .is_empty = is_zero,
                                .is_backward = true,
                                .options = options,
@@ -163,7 +164,7 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
                                 .mask = mask};
   typename Run::ParametersOfCall parameters(function, bias, bias_gradient, arena_count(device));
   AttentionWorkspace local_workspace;
-  Run(device, call, parameters).run(slots_of(workspace == nullptr ? local_workspace : *workspace));
+  Run(device, call, parameters).run(arenas_of(workspace == nullptr ? local_workspace : *workspace));
   add_sink_gradients(x, options);
 }
 

@@ -5,7 +5,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/kernels/tile.hpp>
-#include <posenc/tensor/detail/packing.hpp>
+#include <posenc/tensor/detail/check_offsets.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 
@@ -41,15 +41,15 @@ struct AttentionSequence {
   Index begin, end;            ///< range of valid keys, counted from first_key
   Index stored;                ///< end of the keys in memory, counted from first_key
   Index query_offset;          ///< key index that query 0 is aligned with
-  Index key_row = 0;           ///< batch row of its keys; in a cache the index in the call's list
+  Index kv_index = 0;          ///< batch row of its keys; in a cache the index in the call's list
 };
 
 /// Ranges of keys in memory: one range for all batch rows of a tensor, or one per sequence of the
 /// call's list in a cache.
-class StoredKeys {
+class StoredKeyRanges {
  public:
-  explicit StoredKeys(Index keys) noexcept : common_range_{0, keys} {}
-  StoredKeys(const KeyRange* sequence_ranges, std::span<const Index> sequences) noexcept
+  explicit StoredKeyRanges(Index keys) noexcept : common_range_{0, keys} {}
+  StoredKeyRanges(const KeyRange* sequence_ranges, std::span<const Index> sequences) noexcept
       : in_cache_(true), sequence_ranges_(sequence_ranges), sequences_(sequences) {}
 
   bool in_cache() const noexcept { return in_cache_; }
@@ -77,7 +77,7 @@ class AttentionGeometry {
  public:
   ///   Throws: ShapeError, ConfigError, PositionError
   AttentionGeometry(const char* function, const AttentionOptions<T>& options,
-                    const AttentionShape& shape, const StoredKeys& keys,
+                    const AttentionShape& shape, const StoredKeyRanges& keys,
                     const ExplicitPositions& positions)
       : function_(function), shape_(shape), options_(options), keys_(keys), explicit_(positions) {
     check_lengths();
@@ -126,7 +126,7 @@ class AttentionGeometry {
       s.first_key = at(options_.cu_seqlens_k, n);
       s.end = s.stored = at(options_.cu_seqlens_k, n + 1) - s.first_key;
     } else {
-      s.key_row = n;
+      s.kv_index = n;
       const KeyRange keys = keys_.range_of_row(n);
       s.begin = keys.begin;
       s.stored = keys.end;
@@ -162,7 +162,7 @@ class AttentionGeometry {
   }
 
   double key_position(const AttentionSequence& s, Index j) const noexcept {
-    return explicit_.keys != nullptr ? explicit_.keys->at(s.key_row, s.first_key + j)
+    return explicit_.keys != nullptr ? explicit_.keys->at(s.kv_index, s.first_key + j)
                                      : static_cast<double>(s.first_key + j);
   }
 
@@ -170,9 +170,9 @@ class AttentionGeometry {
   /// caller's values, or consecutive integers that are written to `memory`.
   const double* key_positions(const AttentionSequence& s, Index first, Index count,
                               double* memory) const noexcept {
-    const auto kept =
-        explicit_.keys != nullptr ? explicit_.keys->kept(s.key_row) : std::span<const double>();
-    if (!kept.empty()) return kept.data() + (s.first_key + first);
+    const auto ids = explicit_.keys != nullptr ? explicit_.keys->explicit_values(s.kv_index)
+                                               : std::span<const double>();
+    if (!ids.empty()) return ids.data() + (s.first_key + first);
     const double begin = key_position(s, first);
     for (std::int32_t j = 0; j < count; ++j) memory[j] = begin + j;
     return memory;
@@ -271,7 +271,7 @@ class AttentionGeometry {
   bool are_positions_sorted() const noexcept {
     const Positions& keys = *explicit_.keys;
     // Implicit positions are consecutive. Such Positions may have any number of rows.
-    if (keys.count() == 0 || keys.batch() == 0 || keys.kept(0).empty()) return true;
+    if (keys.count() == 0 || keys.batch() == 0 || keys.explicit_values(0).empty()) return true;
     for (Index b = 0; b < keys.batch(); ++b) {
       auto next_start = options_.cu_seqlens_k.begin();
       const auto end = options_.cu_seqlens_k.end();
@@ -378,7 +378,7 @@ class AttentionGeometry {
   const char* function_;
   AttentionShape shape_;
   const AttentionOptions<T>& options_;
-  StoredKeys keys_;
+  StoredKeyRanges keys_;
   ExplicitPositions explicit_;
   bool are_positions_sorted_ = false;
 };

@@ -21,7 +21,7 @@ namespace detail {
 
 /// Internal settings that a posenc caller passes beside its user's options. The options are not
 /// copied.
-struct BesideOptions {
+struct InternalOptions {
   const char* function = "attention";  ///< function name in exceptions
   double scale_multiplier = 1;
   ExplicitPositions positions = {};
@@ -44,12 +44,12 @@ struct AttentionCall {
   HeadsView<const T> q;
   Index kv_heads;
   Index keys;  ///< number of keys of the longest batch row
-  StoredKeys stored_keys;
+  StoredKeyRanges stored_keys;
   bool is_empty;  ///< no number is read and none is written
   bool is_backward;
   const AttentionOptions<T>& options;
   const AttentionMemory<T>& memory;  ///< its workspace is not read; backward has none
-  const BesideOptions& beside;
+  const InternalOptions& beside;
 };
 
 /// Geometry and settings of a call of attention() or its backward. They are checked and computed

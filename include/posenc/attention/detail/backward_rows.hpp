@@ -3,7 +3,7 @@
 
 #include <posenc/attention/detail/query_block.hpp>
 #include <posenc/kernels/pack_panel.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/simd/detail/storage.hpp>
 #include <posenc/simd/pack.hpp>
@@ -31,14 +31,14 @@ class BackwardRows {
     Real scale;
   };
 
-  BackwardRows(const CallContext& context, Index rows, Carver& carver) noexcept
+  BackwardRows(const CallContext& context, Index rows, ArenaAllocator& allocator) noexcept
       : context_(context),
-        packed_(carver.take<typename Block::Row>(rows * row_size())),
-        queries_(carver.take<Real>(rows * query_dim())),
-        grad_out_(carver.take<Real>(rows * value_dim())),
-        grad_q_(carver.take<Real>(rows * query_dim())),
-        lse_(carver.take<Real>(rows)),
-        delta_(carver.take<Real>(rows)) {}
+        packed_(allocator.allocate<typename Block::Row>(rows * row_size())),
+        queries_(allocator.allocate<Real>(rows * query_dim())),
+        grad_out_(allocator.allocate<Real>(rows * value_dim())),
+        grad_q_(allocator.allocate<Real>(rows * query_dim())),
+        lse_(allocator.allocate<Real>(rows)),
+        delta_(allocator.allocate<Real>(rows)) {}
 
   /// Loads the rows of a block.
   void load_rows(const Block& block) noexcept {
@@ -100,7 +100,7 @@ class BackwardRows {
   }
 
  private:
-  Index row_size() const noexcept { return stored_dim<S>(context_.out.dim); }
+  Index row_size() const noexcept { return packed_dim<S>(context_.out.dim); }
 
   void scale(Real* row) const noexcept {
     using P = Pack<Real, Tier>;

@@ -11,9 +11,9 @@
 #include <posenc/attention/detail/relative_gradients.hpp>
 #include <posenc/attention/detail/score_gradients.hpp>
 #include <posenc/attention/detail/scores.hpp>
-#include <posenc/attention/detail/tensor_source.hpp>
+#include <posenc/attention/detail/tensor_kv_source.hpp>
 #include <posenc/kernels/products.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/softmax.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
@@ -56,7 +56,7 @@ class BackwardSchedule {
         (std::clamp)(max_rows_of_block / group(), Index{1}, (std::max)(queries, Index{1}));
   }
 
-  void run(Slots& workspace) {
+  void run(ScratchArenas& workspace) {
     const Index threads = (std::max)(Index{1}, static_cast<Index>(device_.numThreads()));
     const Index active_heads = (std::min)(threads, geometry().sequences() * call_.k.heads);
     BackwardQueue queue({.sequences = geometry().sequences(),
@@ -65,17 +65,17 @@ class BackwardSchedule {
                          .threads = active_heads,
                          .serializes_blocks = ParametersOfCall::serializes_blocks,
                          .serializes_heads = call_.mask.is_shared_by_heads()});
-    Carver measure(nullptr);
+    ArenaAllocator measure(nullptr);
     (void)ThreadState(*this, measure);
-    const std::size_t state_bytes = measure.used();
+    const std::size_t state_bytes = measure.bytes_used();
     const Index count = (std::max)(arena_count(device_), active_heads);
     const KvGradients<Tier, T> sums = sums_of(measure);
     (void)sums;
-    workspace.reserve(count, measure.used());
+    workspace.reserve(count, measure.bytes_used());
     const auto run_blocks = [&](Index, Index) {
       const Index thread = arena_index(device_);
-      Carver carver(workspace.slot(thread));
-      ThreadState state(*this, carver);
+      ArenaAllocator allocator(workspace.arena(thread));
+      ThreadState state(*this, allocator);
       state.thread = thread;
       const auto describe = [&](Index n) { return geometry().sequence(n); };
       const auto blocks = [&](const AttentionSequence& s) { return blocks_of(s.queries); };
@@ -84,9 +84,9 @@ class BackwardSchedule {
         const BackwardQueue::Task task = queue.next_task(last, describe, blocks);
         if (task.head == nullptr) return;
         last = task.head;
-        // A head's accumulators follow the thread state in some slot.
-        Carver head_arena(workspace.slot(task.head->accumulator_index) + state_bytes);
-        const KvGradients<Tier, T> kv_gradients = sums_of(head_arena);
+        // A head's accumulators follow the thread state in some arena.
+        ArenaAllocator head_allocator(workspace.arena(task.head->accumulator_index) + state_bytes);
+        const KvGradients<Tier, T> kv_gradients = sums_of(head_allocator);
         run_block(task, state, kv_gradients);
         queue.finish(task, [&](const BackwardQueue::Head& head) {
           kv_gradients.write(head.sequence, head.kv_head, call_.grad_k, call_.grad_v);
@@ -102,32 +102,32 @@ class BackwardSchedule {
 
   /// Backward of a RelativeBias, if there is one.
   struct NoRelativeBias {
-    NoRelativeBias(const Call&, const LearnedTables&, Index, Index, Carver&) noexcept {}
+    NoRelativeBias(const Call&, const LearnedTables&, Index, Index, ArenaAllocator&) noexcept {}
   };
   struct SomeRelativeBias : RelativeGradients<Tier, T, Stored> {
     SomeRelativeBias(const Call& call, const LearnedTables& learned, Index rows, Index queries,
-                     Carver& carver) noexcept
+                     ArenaAllocator& allocator) noexcept
         : RelativeGradients<Tier, T, Stored>(call.bias, learned, call.plan.scale, rows, queries,
-                                             carver) {}
+                                             allocator) {}
   };
   using OfRelativeBias = std::conditional_t<is_relative, SomeRelativeBias, NoRelativeBias>;
 
-  /// State of a thread, in its slot of the workspace.
+  /// State of a thread, in its arena of the workspace.
   struct ThreadState {
-    ThreadState(const BackwardSchedule& schedule, Carver& carver) noexcept
-        : block(schedule.call_.plan, schedule.rows(), carver),
-          gradients(schedule.call_.gradient_rows, schedule.rows(), carver),
+    ThreadState(const BackwardSchedule& schedule, ArenaAllocator& allocator) noexcept
+        : block(schedule.call_.plan, schedule.rows(), allocator),
+          gradients(schedule.call_.gradient_rows, schedule.rows(), allocator),
           scores(schedule.call_.plan, schedule.call_.bias, schedule.rows(),
-                 schedule.queries_per_block_, carver),
-          score_grads(schedule.call_.plan.options, schedule.rows(), carver),
-          keys(carver.take<Stored>(tile_keys * stored_dim<Stored>(schedule.call_.k.dim))),
-          values(carver.take<Stored>(tile_keys * stored_dim<Stored>(schedule.call_.v.dim))),
-          key_rows(carver.take<Stored>(tile_keys * padded_value_dim(schedule.call_.k.dim))),
-          key_position_buffer(carver.take<double>(tile_keys)),
-          lanes(carver.take<ActiveLanes>(Block::strips(schedule.rows()))),
-          mask_row_sums(carver.take<Real>(schedule.rows())),
+                 schedule.queries_per_block_, allocator),
+          score_grads(schedule.call_.plan.options, schedule.rows(), allocator),
+          keys(allocator.allocate<Stored>(tile_keys * packed_dim<Stored>(schedule.call_.k.dim))),
+          values(allocator.allocate<Stored>(tile_keys * packed_dim<Stored>(schedule.call_.v.dim))),
+          key_rows(allocator.allocate<Stored>(tile_keys * padded_value_dim(schedule.call_.k.dim))),
+          key_position_buffer(allocator.allocate<double>(tile_keys)),
+          lanes(allocator.allocate<ActiveLanes>(Block::strips(schedule.rows()))),
+          mask_row_sums(allocator.allocate<Real>(schedule.rows())),
           relative(schedule.call_, schedule.parameters_.learned_tables(), schedule.rows(),
-                   schedule.queries_per_block_, carver) {
+                   schedule.queries_per_block_, allocator) {
       std::fill(std::begin(ones), std::end(ones), Real{1});
     }
 
@@ -162,14 +162,14 @@ class BackwardSchedule {
     return (std::max)(Index{1}, (queries + queries_per_block_ - 1) / queries_per_block_);
   }
 
-  KvGradients<Tier, T> sums_of(Carver& carver) const noexcept {
+  KvGradients<Tier, T> sums_of(ArenaAllocator& allocator) const noexcept {
     Index max_stored = 0;
     for (Index n = 0; n < geometry().sequences(); ++n) {
       max_stored = (std::max)(max_stored, geometry().sequence(n).stored);
     }
     const bool has_grad_k = call_.grad_k.data != nullptr;
     const bool has_grad_v = call_.grad_v.data != nullptr;
-    return {max_stored, has_grad_k ? call_.k.dim : 0, has_grad_v ? call_.v.dim : 0, carver};
+    return {max_stored, has_grad_k ? call_.k.dim : 0, has_grad_v ? call_.v.dim : 0, allocator};
   }
 
   void run_block(const BackwardQueue::Task& task, ThreadState& state,
@@ -257,7 +257,7 @@ class BackwardSchedule {
     pack_tile_panels<Tier>(call_.k, s, head, tile, seen.keys, state.keys);
     pack_tile_panels<Tier>(call_.v, s, head, tile, seen.keys, state.values);
     bool finite = pack_tile_rows<Tier>(call_.k, s, head, tile, seen.keys, state.key_rows);
-    const Index panel_elements = panel_lanes * stored_dim<Stored>(call_.v.dim);
+    const Index panel_elements = panel_lanes * packed_dim<Stored>(call_.v.dim);
     const Index first = (seen.keys.begin - seen.first_key()) / panel_lanes;
     const Index end = (seen.keys.end - seen.first_key() + panel_lanes - 1) / panel_lanes;
     finite &=
@@ -275,7 +275,7 @@ class BackwardSchedule {
   /// Replaces scores by probabilities, and computes the gradient of the masked scores.
   void make_gradients(const TileVisibility& seen, bool finite, ThreadState& state) const {
     const Block& block = state.block;
-    const KeyTile<Stored> keys{state.keys, state.values};
+    const KvTile<Stored> keys{state.keys, state.values};
     if constexpr (ScoresOfCall::has_bias) {
       for_visible_strips(block, seen, [&](const Strip& strip, const ActiveLanes&) {
         state.scores.compute_products(block, seen, keys, strip);
@@ -301,16 +301,16 @@ class BackwardSchedule {
                       const ThreadState& state) const noexcept {
     const auto add = [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
       const Index dim = state.gradients.query_dim();
-      for_bundles<Tier>(strip.rows, WeightedSumKernel<Tier, Real, Stored, Weights>{
-                                        state.score_grads.strip_gradients(strip),
-                                        state.key_rows,
-                                        dim,
-                                        dim,
-                                        lanes,
-                                        state.ones,
-                                        state.ones,
-                                        state.gradients.grad_q(strip.first),
-                                        {state.key_rows}});
+      for_register_tiles<Tier>(strip.rows, WeightedSumKernel<Tier, Real, Stored, Weights>{
+                                               state.score_grads.strip_gradients(strip),
+                                               state.key_rows,
+                                               dim,
+                                               dim,
+                                               lanes,
+                                               state.ones,
+                                               state.ones,
+                                               state.gradients.grad_q(strip.first),
+                                               {state.key_rows}});
     };
     dispatch_skip_weights<SkipWeights::Zero>(finite, add);
   }

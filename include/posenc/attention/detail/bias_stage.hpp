@@ -4,10 +4,10 @@
 #include <posenc/attention/detail/query_block.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/kernels/panel.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/simd/pack.hpp>
-#include <posenc/tensor/detail/consecutive.hpp>
+#include <posenc/tensor/detail/consecutive_positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -40,10 +40,11 @@ class BiasStage {
 
   ///   queries: number of queries of a block of `rows` rows of one KV head; 0 if no strip gets its
   ///       bias separately
-  BiasStage(const Bias& bias, Real, Index rows, Index queries, Carver& carver) noexcept
+  BiasStage(const Bias& bias, Real, Index rows, Index queries, ArenaAllocator& allocator) noexcept
       : bias_(bias) {
     if constexpr (is_distance_bias) {
-      if (queries > 1) toeplitz_ = carver.take<Real>(rows / queries * toeplitz_stride(queries));
+      if (queries > 1)
+        toeplitz_ = allocator.allocate<Real>(rows / queries * toeplitz_stride(queries));
     }
   }
 
@@ -53,7 +54,8 @@ class BiasStage {
       has_consecutive_queries_ =
           toeplitz_ != nullptr && block.rows() > group &&
           block.rows() == block.rows_per_kv_head() &&
-          consecutive<Tier>({block.positions(), static_cast<std::size_t>(block.rows() / group)});
+          are_consecutive<Tier>(
+              {block.positions(), static_cast<std::size_t>(block.rows() / group)});
     }
   }
 
@@ -64,7 +66,7 @@ class BiasStage {
                const double* key_positions) const noexcept {
     const Index begin = seen.keys.begin - seen.first_key(), end = seen.keys.end - seen.first_key();
     const std::span keys(key_positions + begin, static_cast<std::size_t>(end - begin));
-    if (!has_consecutive_queries_ || !consecutive<Tier>(keys)) return false;
+    if (!has_consecutive_queries_ || !are_consecutive<Tier>(keys)) return false;
     const Index group = block.plan().group, queries = block.rows() / group;
     // Full panels, because vectors extend beyond the last lane.
     const Index first = begin / panel_lanes * panel_lanes;
@@ -95,7 +97,7 @@ class BiasStage {
     }
   }
 
-  void add(const Block& block, Index first_key, const KeyTile<S>&,
+  void add(const Block& block, Index first_key, const KvTile<S>&,
            const BiasTile<Real>& tile) const {
     if constexpr (TokenBias<Bias, T>) {
       bias_.add(tokens_of(block, first_key, tile), tile.scores);

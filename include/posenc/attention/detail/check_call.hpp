@@ -126,7 +126,7 @@ void check_options(const char* function, const AttentionOptions<T>& options,
     }
   }
   // The number of rows must be representable even if rows are empty.
-  if (!product_of({shape.batch, shape.heads, shape.queries})) {
+  if (!checked_mul({shape.batch, shape.heads, shape.queries})) {
     fail<ShapeError>(function, shape.batch, " times ", shape.heads, " heads times ", shape.queries,
                      " queries are more than can be counted");
   }

@@ -9,7 +9,7 @@
 #include <posenc/attention/detail/scores.hpp>
 #include <posenc/attention/detail/tile_dropout.hpp>
 #include <posenc/kernels/products.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/softmax.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
@@ -45,14 +45,14 @@ class ForwardSchedule {
         outputs_(outputs),
         reader_(reader) {}
 
-  void run(Slots& workspace) const {
+  void run(ScratchArenas& workspace) const {
     const auto threads = static_cast<Index>(device_.numThreads());
     const Index blocks = strategy_.blocks, num_splits = strategy_.split_tiles;
-    Carver measure(nullptr);
+    ArenaAllocator measure(nullptr);
     (void)ThreadState(*this, measure);
-    const std::size_t state_bytes = measure.used();
+    const std::size_t state_bytes = measure.bytes_used();
     (void)split_k_states(measure, num_splits);
-    workspace.reserve(arena_count(device_), state_bytes, measure.used());
+    workspace.reserve(arena_count(device_), state_bytes, measure.bytes_used());
     if (num_splits > 0) {
       Cursor cursor;
       for (Index n = 0; n < blocks; ++n) run_split_k(n, cursor, num_splits, workspace);
@@ -63,8 +63,8 @@ class ForwardSchedule {
     // memory while another multiplies; otherwise all would compete for the same resource.
     std::atomic<Index> arrivals{0}, claimed{0}, front{0}, back{blocks};
     const auto run_blocks = [&](Index, Index) {
-      Carver carver(workspace.slot(arena_index(device_)));
-      ThreadState state(*this, carver);
+      ArenaAllocator allocator(workspace.arena(arena_index(device_)));
+      ThreadState state(*this, allocator);
       Cursor cursor;
       const bool from_back = arrivals.fetch_add(1) % 2 == 1;
       while (claimed.fetch_add(1) < blocks) {
@@ -77,17 +77,17 @@ class ForwardSchedule {
   }
 
  private:
-  /// State of a thread, in its slot of the workspace.
+  /// State of a thread, in its arena of the workspace.
   struct ThreadState {
-    ThreadState(const ForwardSchedule& schedule, Carver& carver) noexcept
-        : block(schedule.plan_, schedule.rows(), carver),
-          sums(SoftmaxState<Real>::carve(carver, schedule.rows(), schedule.value_dim())),
+    ThreadState(const ForwardSchedule& schedule, ArenaAllocator& allocator) noexcept
+        : block(schedule.plan_, schedule.rows(), allocator),
+          sums(SoftmaxState<Real>::allocate(allocator, schedule.rows(), schedule.value_dim())),
           scores(schedule.plan_, schedule.bias_, schedule.rows(),
-                 schedule.strategy_.queries_per_block, carver, Reader::is_unpacked),
-          key_position_buffer(carver.take<double>(tile_keys)),
-          dropout(schedule.plan_.options.dropout, carver),
-          lanes(carver.take<ActiveLanes>(Block::strips(schedule.rows()))),
-          reader_scratch(schedule.reader_.carve(carver, schedule.rows())) {}
+                 schedule.strategy_.queries_per_block, allocator, Reader::is_unpacked),
+          key_position_buffer(allocator.allocate<double>(tile_keys)),
+          dropout(schedule.plan_.options.dropout, allocator),
+          lanes(allocator.allocate<ActiveLanes>(Block::strips(schedule.rows()))),
+          reader_scratch(schedule.reader_.allocate(allocator, schedule.rows())) {}
 
     Block block;
     SoftmaxState<Real> sums;
@@ -113,8 +113,8 @@ class ForwardSchedule {
   };
 
   /// Allocates the softmax states of single tiles, at a stride of rows() + stats_rows rows.
-  SoftmaxState<Real> split_k_states(Carver& carver, Index num_splits) const noexcept {
-    return SoftmaxState<Real>::carve(carver, (rows() + stats_rows) * num_splits, value_dim());
+  SoftmaxState<Real> split_k_states(ArenaAllocator& allocator, Index num_splits) const noexcept {
+    return SoftmaxState<Real>::allocate(allocator, (rows() + stats_rows) * num_splits, value_dim());
   }
   SoftmaxState<Real> split_k_state(const SoftmaxState<Real>& states, Index n) const noexcept {
     const Index first = n * (rows() + stats_rows);
@@ -155,7 +155,7 @@ class ForwardSchedule {
       if (last) write_rows(block, sums);
       return;
     }
-    const KeyTile<Stored> keys = reader_.tile(block, seen, state.reader_scratch);
+    const KvTile<Stored> keys = reader_.tile(block, seen, state.reader_scratch);
     const double* const key_positions = prepare_positions(block, seen, state);
     const bool bias_by_batch = prepare_strip_bias(block, seen, key_positions, state);
     if constexpr (ScoresOfCall::has_bias) {
@@ -206,7 +206,7 @@ class ForwardSchedule {
 
   /// Computes weights from a batch's biased products, and merges their sums and outputs into
   /// `sums`.
-  void add_batch(const Block& block, const TileVisibility& seen, const KeyTile<Stored>& keys,
+  void add_batch(const Block& block, const TileVisibility& seen, const KvTile<Stored>& keys,
                  const Strip& batch, const ThreadState& state, const SoftmaxState<Real>& sums,
                  bool first) const {
     bool marks_masked = !keys.finite;
@@ -246,10 +246,10 @@ class ForwardSchedule {
 
   /// Runs block n by split-K: its tiles are distributed over threads, each yields a softmax state,
   /// and the states are merged in key order, as in run_block().
-  void run_split_k(Index n, Cursor& cursor, Index num_splits, Slots& workspace) const {
-    Carver carver(workspace.slot(0));
-    ThreadState shared(*this, carver);
-    const SoftmaxState<Real> tile_states = split_k_states(carver, num_splits);
+  void run_split_k(Index n, Cursor& cursor, Index num_splits, ScratchArenas& workspace) const {
+    ArenaAllocator allocator(workspace.arena(0));
+    ThreadState shared(*this, allocator);
+    const SoftmaxState<Real> tile_states = split_k_states(allocator, num_splits);
     load_block(n, cursor, shared.block);
     const Index rows = shared.block.rows();
     shared.sums.clear(rows, value_dim());
@@ -257,8 +257,8 @@ class ForwardSchedule {
     for (Index first = keys.begin / tile_keys; first * tile_keys < keys.end; first += num_splits) {
       const Index end = (std::min)(first + num_splits, (keys.end + tile_keys - 1) / tile_keys);
       const auto run_tiles = [&](Index from, Index to) {
-        Carver arena(workspace.slot(arena_index(device_)));
-        ThreadState state(*this, arena);
+        ArenaAllocator tile_allocator(workspace.arena(arena_index(device_)));
+        ThreadState state(*this, tile_allocator);
         state.scores.begin(shared.block);
         for (Index i = from; i < to; ++i) {
           add_tile(shared.block, first + i, state, split_k_state(tile_states, i), true);

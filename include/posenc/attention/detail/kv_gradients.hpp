@@ -4,7 +4,7 @@
 #include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/attention/detail/backward_rows.hpp>
 #include <posenc/kernels/pack_panel.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/kernels/transposed_sum_kernel.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -27,11 +27,11 @@ class KvGradients {
 
   /// Allocates memory for `keys` keys. The dimensions are those of the tensors, or 0 if a gradient
   /// is not requested.
-  KvGradients(Index keys, Index key_dim, Index value_dim, Carver& carver) noexcept
+  KvGradients(Index keys, Index key_dim, Index value_dim, ArenaAllocator& allocator) noexcept
       : key_dim_(padded_value_dim(key_dim)),
         value_dim_(padded_value_dim(value_dim)),
-        keys_(carver.take<Real>(keys * key_dim_)),
-        values_(carver.take<Real>(keys * value_dim_)) {}
+        keys_(allocator.allocate<Real>(keys * key_dim_)),
+        values_(allocator.allocate<Real>(keys * value_dim_)) {}
 
   void clear(Index keys) const noexcept {
     std::fill_n(keys_, keys * key_dim_, Real{0});
@@ -48,9 +48,9 @@ class KvGradients {
       const Index first = seen.begin - first_key, count = seen.end - seen.begin;
       const auto sum = [&](const Real* row_weights, const Real* numbers, Index dim, Real* sums) {
         if (dim == 0) return;
-        for_bundles<Tier>(count, TransposedSumKernel<Tier, Real, Weights>{
-                                     row_weights + first, numbers, dim, first, panels.data(),
-                                     sums + seen.begin * dim});
+        for_register_tiles<Tier>(count, TransposedSumKernel<Tier, Real, Weights>{
+                                            row_weights + first, numbers, dim, first, panels.data(),
+                                            sums + seen.begin * dim});
       };
       sum(weights, rows.grad_out(), value_dim_, values_);
       sum(grad, rows.queries(), key_dim_, keys_);

@@ -39,8 +39,8 @@ struct OutputWriter {
       using P = Pack<Real, Tier>;
       const P scale = P::broadcast(stats.sum == 0 ? Real{0} : stats.factor / stats.sum);
       const auto value = [&](Index d) { return P::load(values + d) * scale + P::zero(); };
-      prefetch_to_write(row(block, (std::min)(r + ahead, block.rows() - 1)),
-                        out.dim * Index{sizeof(T)});
+      prefetch_for_write(row(block, (std::min)(r + ahead, block.rows() - 1)),
+                         out.dim * Index{sizeof(T)});
       T* const to = row(block, r);
       Index d = 0;
       for (; d + P::width <= out.dim; d += P::width) store_as(value(d), to + d);

@@ -3,7 +3,7 @@
 
 #include <posenc/attention/detail/query_block.hpp>
 #include <posenc/kernels/products.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/softmax.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -30,11 +30,13 @@ class PackedTiles {
 
   explicit PackedTiles(const Source& source) noexcept : source_(source) {}
 
-  Scratch carve(Carver& carver, Index) const noexcept { return source_.carve(carver); }
+  Scratch allocate(ArenaAllocator& allocator, Index) const noexcept {
+    return source_.allocate(allocator);
+  }
 
   template <class Block>
-  KeyTile<Stored> tile(const Block& block, const TileVisibility& seen,
-                       const Scratch& scratch) const noexcept {
+  KvTile<Stored> tile(const Block& block, const TileVisibility& seen,
+                      const Scratch& scratch) const noexcept {
     return source_.tile(block.sequence(), block.kv_head(), seen.tile, seen.keys, scratch);
   }
 
@@ -54,7 +56,7 @@ class PackedTiles {
   /// scores.strip_scores(strip) <- scale * q k for the active lanes of a strip.
   template <class Block, class Scores>
   static void compute_products(const Block& block, const TileVisibility& seen,
-                               const KeyTile<Stored>& keys, const Strip& strip,
+                               const KvTile<Stored>& keys, const Strip& strip,
                                const Scores& scores) noexcept {
     scores.compute_products(block, seen, keys, strip);
   }
@@ -69,27 +71,27 @@ class PackedTiles {
   ///   tile_state: result of stats(), with the strip's maxima and sums
   ///   first: true if there is no earlier tile; sums.out is then uninitialised
   template <class Block, class Scores>
-  static void add_values(const Block& block, const TileVisibility& seen,
-                         const KeyTile<Stored>& keys, const Strip& strip, const Scores& scores,
-                         bool marks_masked, const StripStats<Real>& tile_state,
-                         const SoftmaxState<Real>& sums, bool first) noexcept {
+  static void add_values(const Block& block, const TileVisibility& seen, const KvTile<Stored>& keys,
+                         const Strip& strip, const Scores& scores, bool marks_masked,
+                         const StripStats<Real>& tile_state, const SoftmaxState<Real>& sums,
+                         bool first) noexcept {
     alignas(64) Real accumulator_scale[stats_rows], tile_scale[stats_rows];
     update_softmax_stats<Tier>(tile_state.row_max, tile_state.sum, sums.row_max + strip.first,
                                sums.sum + strip.first, accumulator_scale, tile_scale);
     dispatch_skip_weights<SkipWeights::Negative>(
         !marks_masked, [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
-          for_bundles<Tier>(strip.rows,
-                            WeightedSumKernel<Tier, Real, Stored, Weights>{
-                                .weights = scores.strip_scores(strip),
-                                .values = keys.values,
-                                .stride = keys.value_stride,
-                                .dim = keys.value_stride,
-                                .lanes = Block::active_lanes(seen, strip),
-                                .accumulator_scale = first ? nullptr : accumulator_scale,
-                                .tile_scale = tile_scale,
-                                .out = sums.out + strip.first * keys.value_stride,
-                                .ahead = {.next_region = keys.next_keys,
-                                          .is_cached = !block.is_first_of_kv_head(strip)}});
+          for_register_tiles<Tier>(strip.rows,
+                                   WeightedSumKernel<Tier, Real, Stored, Weights>{
+                                       .weights = scores.strip_scores(strip),
+                                       .values = keys.values,
+                                       .stride = keys.value_stride,
+                                       .dim = keys.value_stride,
+                                       .lanes = Block::active_lanes(seen, strip),
+                                       .accumulator_scale = first ? nullptr : accumulator_scale,
+                                       .tile_scale = tile_scale,
+                                       .out = sums.out + strip.first * keys.value_stride,
+                                       .ahead = {.next_region = keys.prefetch_hint,
+                                                 .is_cached = !block.is_first_of_kv_head(strip)}});
         });
   }
 

@@ -20,7 +20,7 @@ namespace detail {
 
 /// Gradient of a bias's parameters, to which many blocks add.
 /// If the bias reads positions, each block has a local gradient, and these are added in block
-/// order. Blocks with a RelativeBias keep local gradients of its tables in their slots. If the bias
+/// order. Blocks with a RelativeBias keep local gradients of its tables in their arenas. If the bias
 /// reads tokens, tiles add to the shared gradient in block order: entries of different heads are
 /// disjoint.
 template <Scalar T, class Bias, class Gradient>

@@ -6,7 +6,7 @@
 #include <posenc/attention/detail/masks.hpp>
 #include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/products.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -49,15 +49,15 @@ class QueryBlock {
   using Row = PackedRowElement<Tier, T, S>;
   static constexpr Index strip_rows = register_tile_rows<Tier>;
 
-  /// Allocates memory for up to `rows` rows from `carver`.
-  QueryBlock(const AttentionPlan<T>& plan, Index rows, Carver& carver) noexcept
+  /// Allocates memory for up to `rows` rows from `allocator`.
+  QueryBlock(const AttentionPlan<T>& plan, Index rows, ArenaAllocator& allocator) noexcept
       : plan_(plan),
-        packed_(carver.take<Row>(rows * row_size())),
-        ranges_(carver.take<KeyRange>(rows)),
-        queries_(carver.take<Index>(rows)),
-        heads_(carver.take<Index>(rows)),
-        positions_(carver.take<double>(rows)),
-        temperatures_(plan.options.temperature ? carver.take<Compute<T>>(rows) : nullptr) {}
+        packed_(allocator.allocate<Row>(rows * row_size())),
+        ranges_(allocator.allocate<KeyRange>(rows)),
+        queries_(allocator.allocate<Index>(rows)),
+        heads_(allocator.allocate<Index>(rows)),
+        positions_(allocator.allocate<double>(rows)),
+        temperatures_(plan.options.temperature ? allocator.allocate<Compute<T>>(rows) : nullptr) {}
 
   /// Loads `count` queries of a sequence, starting at `first`, for `kv_heads` KV heads, starting
   /// at `kv_head`. Packs their rows and computes their visible ranges.
@@ -242,7 +242,7 @@ class QueryBlock {
     return std::is_same_v<Row, T> && !has_paired_channels<Row> && row_size() == plan_.q.dim;
   }
   /// Returns the number of channels of a packed row.
-  Index row_size() const noexcept { return stored_dim<S>(plan_.q.dim); }
+  Index row_size() const noexcept { return packed_dim<S>(plan_.q.dim); }
   const T* channels(Index r) const noexcept {
     return plan_.q.row(sequence_.batch, sequence_.first_query + query(r), head(r));
   }

@@ -4,7 +4,7 @@
 #include <posenc/attention/attention_memory.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/concepts.hpp>
-#include <posenc/core/detail/refusal.hpp>
+#include <posenc/core/detail/call_diagnostics.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -22,17 +22,17 @@ inline constexpr bool attends = Scalar<T>&& std::is_same_v<std::remove_const_t<Q
 
 /// Element type for options and memory in braces, if the call's type is ambiguous.
 template <class T>
-using SomeElement =
+using DiagnosticElement =
     std::conditional_t<Scalar<std::remove_const_t<T>>, std::remove_const_t<T>, float>;
 template <class T>
-using SomeOptions = AttentionOptions<SomeElement<T>>;
+using DiagnosticOptions = AttentionOptions<DiagnosticElement<T>>;
 template <class T>
-using SomeMemory = AttentionMemory<SomeElement<T>>;
+using DiagnosticMemory = AttentionMemory<DiagnosticElement<T>>;
 
 /// Parameter that accepts any bias, or braces.
-struct SomeBias : Anything {
-  using Anything::Anything;
-  constexpr SomeBias() noexcept : Anything(0) {}
+struct DiagnosticBias : AnyArgument {
+  using AnyArgument::AnyArgument;
+  constexpr DiagnosticBias() noexcept : AnyArgument(0) {}
 };
 
 template <class Q, class K, class V, class T>
@@ -46,9 +46,12 @@ constexpr void diagnose_attention() {
 }  // namespace detail
 
 template <class Q, class K, class V, class T, class Bias = NoBias, Device D = detail::CallingThread>
-requires(!detail::attends<Q, K, V, T>) void attention(
-    HeadsView<Q>, HeadsView<K>, HeadsView<V>, HeadsView<T>, const detail::SomeOptions<T>& = {},
-    const Bias& = {}, const detail::SomeMemory<T>& = {}, const D& = {}) {
+requires(!detail::attends<Q, K, V, T>) void attention(HeadsView<Q>, HeadsView<K>, HeadsView<V>,
+                                                      HeadsView<T>,
+                                                      const detail::DiagnosticOptions<T>& = {},
+                                                      const Bias& = {},
+                                                      const detail::DiagnosticMemory<T>& = {},
+                                                      const D& = {}) {
   detail::diagnose_attention<Q, K, V, T>();
 }
 
@@ -59,22 +62,23 @@ requires(!detail::attends<Q, K, V, T>) void attention(
   "posenc::Index"
 
 template <class T = void>
-void attention(detail::Anything, detail::Anything, detail::Anything, detail::Anything,
-               const detail::SomeOptions<T>& = {}, detail::SomeBias = {},
-               const detail::SomeMemory<T>& = {}, detail::Anything = 0) {
-  static_assert(detail::never<T>, POSENC_DETAIL_ATTENTION_RULE);
+void attention(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument, detail::AnyArgument,
+               const detail::DiagnosticOptions<T>& = {}, detail::DiagnosticBias = {},
+               const detail::DiagnosticMemory<T>& = {}, detail::AnyArgument = 0) {
+  static_assert(detail::dependent_false<T>, POSENC_DETAIL_ATTENTION_RULE);
 }
 // Overload for a device, or any other argument, in the place of memory.
 template <class T = void>
-void attention(detail::Anything, detail::Anything, detail::Anything, detail::Anything,
-               const detail::SomeOptions<T>&, detail::SomeBias, detail::Anything,
-               detail::Anything = 0) {
-  static_assert(detail::never<T>, POSENC_DETAIL_ATTENTION_RULE);
+void attention(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument, detail::AnyArgument,
+               const detail::DiagnosticOptions<T>&, detail::DiagnosticBias, detail::AnyArgument,
+               detail::AnyArgument = 0) {
+  static_assert(detail::dependent_false<T>, POSENC_DETAIL_ATTENTION_RULE);
 }
 template <class T = void>
-void attention(detail::Anything, detail::Anything, detail::Anything, detail::Anything,
-               detail::Anything, const detail::SomeOptions<T>& = {}, detail::Anything = 0) {
-  static_assert(detail::never<T>, POSENC_DETAIL_ATTENTION_RULE);
+void attention(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument, detail::AnyArgument,
+               detail::AnyArgument, const detail::DiagnosticOptions<T>& = {},
+               detail::AnyArgument = 0) {
+  static_assert(detail::dependent_false<T>, POSENC_DETAIL_ATTENTION_RULE);
 }
 
 POSENC_END

@@ -10,7 +10,7 @@
 #include <posenc/core/error.hpp>
 #include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/products.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/softmax.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/kernels/transposed_sum_kernel.hpp>
@@ -38,14 +38,14 @@ class RelativeTableBackward {
   /// heads: heads of the block, each of which has a separate gradient if the table has heads
   /// learned: the table's gradient is requested
   RelativeTableBackward(const HeadsView<const T>& table, const RelativeColumns& columns,
-                        Index heads, bool learned, Carver& carver) noexcept
+                        Index heads, bool learned, ArenaAllocator& allocator) noexcept
       : table_(table),
         columns_(columns),
         learned_(learned),
         dim_(is_present(table) ? padded_value_dim(table.dim) : 0),
         heads_(table.heads == 1 ? 1 : heads),
-        packed_(carver.take<Real>(tile_lanes * dim_)),
-        grad_(carver.take<Real>(size())) {}
+        packed_(allocator.allocate<Real>(tile_lanes * dim_)),
+        grad_(allocator.allocate<Real>(size())) {}
 
   Index dim() const noexcept { return dim_; }  ///< padded
   bool learned() const noexcept { return learned_; }
@@ -106,18 +106,19 @@ class RelativeGradients {
   using Block = QueryBlock<Tier, T, S>;
 
   RelativeGradients(const RelativeBias<T>& bias, const LearnedTables& learned, Real scale,
-                    Index rows, Index queries, Carver& carver) noexcept
+                    Index rows, Index queries, ArenaAllocator& allocator) noexcept
       : bias_(bias),
         columns_(bias.index, is_present(bias.table) ? bias.table.seq : bias.key_table.seq),
         factor_(bias.scale == RelativeScale::Scaled ? scale : Real{1}),
         ring_slots_((queries + tile_keys - 2) / tile_lanes + 2),
-        table_(bias.table, columns_, rows / queries, learned.table, carver),
-        key_table_(bias.key_table, columns_, rows / queries, learned.key_table, carver),
-        queries_(carver.take<Real>(rows * table_.dim())),
-        grad_queries_(carver.take<Real>(rows * table_.dim())),
-        weights_(carver.take<Real>(ring_slots_ * (std::max)(queries, tile_lanes) * tile_lanes)),
-        ones_(carver.take<Real>((std::max)(queries, tile_lanes) + stats_rows)),
-        columns_of_keys_(carver.take<std::int32_t>(queries * tile_keys)) {}
+        table_(bias.table, columns_, rows / queries, learned.table, allocator),
+        key_table_(bias.key_table, columns_, rows / queries, learned.key_table, allocator),
+        queries_(allocator.allocate<Real>(rows * table_.dim())),
+        grad_queries_(allocator.allocate<Real>(rows * table_.dim())),
+        weights_(
+            allocator.allocate<Real>(ring_slots_ * (std::max)(queries, tile_lanes) * tile_lanes)),
+        ones_(allocator.allocate<Real>((std::max)(queries, tile_lanes) + stats_rows)),
+        columns_of_keys_(allocator.allocate<std::int32_t>(queries * tile_keys)) {}
 
   RelativeGradients(const RelativeGradients&) = delete;  // tables refer to columns_
   RelativeGradients& operator=(const RelativeGradients&) = delete;
@@ -241,16 +242,16 @@ class RelativeGradients {
       dispatch_skip_weights<SkipWeights::Zero>(
           table_.pack(t, first_head_ + g),
           [&]<SkipWeights W>(std::integral_constant<SkipWeights, W>) {
-            for_bundles<Tier>(rows_of_head_,
-                              WeightedSumKernel<Tier, Real, Real, W>{
-                                  weights, table_.packed(), dim, dim, lanes, ones_, ones_,
-                                  grad_queries_ + first_row * dim, table_.packed()});
+            for_register_tiles<Tier>(rows_of_head_,
+                                     WeightedSumKernel<Tier, Real, Real, W>{
+                                         weights, table_.packed(), dim, dim, lanes, ones_, ones_,
+                                         grad_queries_ + first_row * dim, table_.packed()});
           });
       if (!table_.learned()) continue;
       const auto rows = all_panels(rows_of_head_);
       dispatch_skip_weights<SkipWeights::Zero>(
           finite_, [&]<SkipWeights W>(std::integral_constant<SkipWeights, W>) {
-            for_bundles<Tier>(
+            for_register_tiles<Tier>(
                 count, TransposedSumKernel<Tier, Real, W>{weights, queries_ + first_row * dim, dim,
                                                           0, rows.data(), table_.grad(g, t)});
           });
@@ -275,17 +276,18 @@ class RelativeGradients {
         dispatch_skip_weights<SkipWeights::Zero>(
             key_table_.pack(t, first_head_ + g),
             [&]<SkipWeights W>(std::integral_constant<SkipWeights, W>) {
-              for_bundles<Tier>(keys, TransposedSumKernel<Tier, Real, W>{
-                                          weights + first, key_table_.packed(), dim, first,
-                                          rows.data(), kv_gradients.key_gradient(seen.keys.begin)});
+              for_register_tiles<Tier>(
+                  keys, TransposedSumKernel<Tier, Real, W>{
+                            weights + first, key_table_.packed(), dim, first, rows.data(),
+                            kv_gradients.key_gradient(seen.keys.begin)});
             });
       }
       if (!key_table_.learned()) continue;
       dispatch_skip_weights<SkipWeights::Zero>(
           finite, [&]<SkipWeights W>(std::integral_constant<SkipWeights, W>) {
-            for_bundles<Tier>(count, WeightedSumKernel<Tier, Real, S, W>{
-                                         weights, key_rows, dim, dim, lanes, ones_, ones_,
-                                         key_table_.grad(g, t), key_rows});
+            for_register_tiles<Tier>(count, WeightedSumKernel<Tier, Real, S, W>{
+                                                weights, key_rows, dim, dim, lanes, ones_, ones_,
+                                                key_table_.grad(g, t), key_rows});
           });
     }
   }

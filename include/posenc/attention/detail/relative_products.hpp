@@ -8,7 +8,7 @@
 #include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/panel.hpp>
 #include <posenc/kernels/products.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -38,17 +38,17 @@ class RelativeProducts {
   using Row = PackedRowElement<Tier, T, T>;
 
   RelativeProducts(const RelativeBias<T>& bias, const RelativeColumns& columns, Real factor,
-                   Index ring_slots, Index rows, Carver& carver) noexcept
+                   Index ring_slots, Index rows, ArenaAllocator& allocator) noexcept
       : bias_(bias),
         columns_(columns),
         factor_(factor),
         ring_slots_(ring_slots),
         max_rows_(rows),
-        packed_(carver.take<Row>(rows * row_size())),
-        panels_(carver.take<Row>(tile_lanes * row_size())),
+        packed_(allocator.allocate<Row>(rows * row_size())),
+        panels_(allocator.allocate<Row>(tile_lanes * row_size())),
         // gather() reads full vectors.
-        products_(carver.take<Real>(ring_slots * rows * tile_lanes + tile_lanes)),
-        computed_(carver.take<ComputedPanels>(ring_slots)) {}
+        products_(allocator.allocate<Real>(ring_slots * rows * tile_lanes + tile_lanes)),
+        computed_(allocator.allocate<ComputedPanels>(ring_slots)) {}
 
   /// Packs the rows of a block and discards all products.
   template <class Block>
@@ -81,13 +81,14 @@ class RelativeProducts {
       pack(t, panels, shared ? 0 : first_head_ + g);
       const Index first = g * rows_of_head_, rows = rows_of_head_ * (shared ? heads_ : 1);
       const ActiveLanes lanes{0, tile_lanes, panels};
-      for_bundles<Tier>(rows, PanelDotKernel<Tier, Real, Row, Row>{packed_ + first * row_size(),
-                                                                   panels_,
-                                                                   bias_.table.dim,
-                                                                   factor_,
-                                                                   lanes,
-                                                                   out + first * tile_lanes,
-                                                                   {panels_}});
+      for_register_tiles<Tier>(rows,
+                               PanelDotKernel<Tier, Real, Row, Row>{packed_ + first * row_size(),
+                                                                    panels_,
+                                                                    bias_.table.dim,
+                                                                    factor_,
+                                                                    lanes,
+                                                                    out + first * tile_lanes,
+                                                                    {panels_}});
     }
   }
 
@@ -107,7 +108,7 @@ class RelativeProducts {
     unsigned panel_mask = 0;
   };
 
-  Index row_size() const noexcept { return stored_dim<Row>(bias_.table.dim); }
+  Index row_size() const noexcept { return packed_dim<Row>(bias_.table.dim); }
 
   void pack(Index t, unsigned panels, Index head) const noexcept {
     const Index size = panel_lanes * row_size();
@@ -143,31 +144,32 @@ class RelativeKeyProducts {
   using Row = PackedRowElement<Tier, T, S>;
 
   RelativeKeyProducts(const RelativeBias<T>& bias, const RelativeColumns& columns, Real factor,
-                      Index ring_slots, Carver& carver) noexcept
+                      Index ring_slots, ArenaAllocator& allocator) noexcept
       : table_(bias.key_table),
         columns_(columns),
         factor_(factor),
-        packed_(carver.take<Row>(tile_lanes * stored_dim<S>(table_.dim))),
-        products_(carver.take<Real>(ring_slots * tile_lanes * tile_keys)) {}
+        packed_(allocator.allocate<Row>(tile_lanes * packed_dim<S>(table_.dim))),
+        products_(allocator.allocate<Real>(ring_slots * tile_lanes * tile_keys)) {}
 
   /// Computes the products of columns from .. to of tile t of columns with lanes [begin, end) of
   /// keys, and stores them in a slot.
   void compute(Index t, Index slot, Index from, Index to, Index head, const S* keys, Index begin,
                Index end) const noexcept {
-    const Index row_size = stored_dim<S>(table_.dim);
+    const Index row_size = packed_dim<S>(table_.dim);
     for (Index c = from; c <= to; ++c) {
       pack_row<Tier>(
           table_.row(0, columns_.table_row(t * tile_lanes + c), table_.heads == 1 ? 0 : head),
           table_.dim, packed_ + c * row_size, row_size);
     }
-    for_bundles<Tier>(to - from + 1, PanelDotKernel<Tier, Real, S, Row>{
-                                         packed_ + from * row_size,
-                                         keys,
-                                         table_.dim,
-                                         factor_,
-                                         ActiveLanes{begin, end, panel_mask_of(begin, end - 1)},
-                                         products_ + (slot * tile_lanes + from) * tile_keys,
-                                         {keys}});
+    for_register_tiles<Tier>(
+        to - from + 1,
+        PanelDotKernel<Tier, Real, S, Row>{packed_ + from * row_size,
+                                           keys,
+                                           table_.dim,
+                                           factor_,
+                                           ActiveLanes{begin, end, panel_mask_of(begin, end - 1)},
+                                           products_ + (slot * tile_lanes + from) * tile_keys,
+                                           {keys}});
   }
 
   /// Adds products to scores [P::width queries, P::width keys], starting at key `lane`. The keys of

@@ -7,7 +7,7 @@
 #include <posenc/attention/detail/relative_products.hpp>
 #include <posenc/attention/relative_bias.hpp>
 #include <posenc/kernels/diagonals.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/simd/detail/add_values.hpp>
 #include <posenc/simd/pack.hpp>
@@ -30,17 +30,18 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
   using Block = QueryBlock<Tier, T, S>;
 
   BiasStage(const RelativeBias<T>& bias, Real scale, Index rows, Index queries,
-            Carver& carver) noexcept
+            ArenaAllocator& allocator) noexcept
       : bias_(bias),
         columns_(bias.index, is_present(bias.table) ? bias.table.seq : bias.key_table.seq),
         factor_(bias.scale == RelativeScale::Scaled ? scale : Real{1}),
         ring_slots_((queries + tile_keys - 2) / tile_lanes + 2),
         max_indices_(queries + tile_keys),
-        query_offsets_(carver.take<std::int32_t>(max_indices_)),
-        key_columns_(carver.take<std::int32_t>(max_indices_)),
-        products_(bias, columns_, factor_, is_present(bias.table) ? ring_slots_ : 0, rows, carver),
+        query_offsets_(allocator.allocate<std::int32_t>(max_indices_)),
+        key_columns_(allocator.allocate<std::int32_t>(max_indices_)),
+        products_(bias, columns_, factor_, is_present(bias.table) ? ring_slots_ : 0, rows,
+                  allocator),
         key_products_(bias, columns_, factor_, is_present(bias.key_table) ? ring_slots_ : 0,
-                      carver) {}
+                      allocator) {}
 
   // products_ and key_products_ hold references to columns_.
   BiasStage(const BiasStage&) = delete;
@@ -52,7 +53,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
 
   /// Adds the bias for as many columns at a time as there are ring slots. These are all columns,
   /// unless user-supplied positions are far apart.
-  void add(const Block& block, Index, const KeyTile<S>& keys, const BiasTile<Real>& tile) const {
+  void add(const Block& block, Index, const KvTile<S>& keys, const BiasTile<Real>& tile) const {
     const ColumnAccess access = column_access(block, tile);
     for (Index t = access.first / tile_lanes; t * tile_lanes <= access.last; t += ring_slots_) {
       const ColumnTiles tiles{t, (std::min)(t + ring_slots_, access.last / tile_lanes + 1)};
@@ -148,7 +149,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     return access;
   }
 
-  void compute_products(const Block& block, const KeyTile<S>& keys, const BiasTile<Real>& tile,
+  void compute_products(const Block& block, const KvTile<S>& keys, const BiasTile<Real>& tile,
                         const ColumnAccess& access, const ColumnTiles& tiles) const noexcept {
     for (Index t = tiles.begin; t < tiles.end; ++t) {
       const Index from = (std::max)(access.first - t * tile_lanes, Index{0});

@@ -6,7 +6,7 @@
 #include <posenc/attention/detail/tile_dropout.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/kernels/products.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/softmax.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/simd/pack.hpp>
@@ -25,10 +25,10 @@ class ScoreGradients {
   using Real = Compute<T>;
   using Block = QueryBlock<Tier, T, S>;
 
-  ScoreGradients(const AttentionOptions<T>& options, Index rows, Carver& carver) noexcept
-      : dropout_(options.dropout, carver),
-        grad_(carver.take<Real>(rows * tile_keys)),
-        pre_dropout_(dropout_.is_enabled() ? carver.take<Real>(Block::strip_rows * tile_keys)
+  ScoreGradients(const AttentionOptions<T>& options, Index rows, ArenaAllocator& allocator) noexcept
+      : dropout_(options.dropout, allocator),
+        grad_(allocator.allocate<Real>(rows * tile_keys)),
+        pre_dropout_(dropout_.is_enabled() ? allocator.allocate<Real>(Block::strip_rows * tile_keys)
                                            : nullptr) {}
 
   /// Returns the dropout, for which begin() must be called on each tile if it is enabled.
@@ -50,14 +50,14 @@ class ScoreGradients {
                const ActiveLanes& lanes, const S* value_panels, Index value_dim,
                bool isolates_nonfinite, Real* scores, Real* slopes) const noexcept {
     using P = Pack<Real, Tier>;
-    for_bundles<Tier>(strip.rows, PanelDotKernel<Tier, Real, S, typename Block::Row>{
-                                      rows.packed_grad_out(strip.first),
-                                      value_panels,
-                                      value_dim,
-                                      Real{1},
-                                      lanes,
-                                      strip_gradients(strip),
-                                      {value_panels}});
+    for_register_tiles<Tier>(strip.rows, PanelDotKernel<Tier, Real, S, typename Block::Row>{
+                                             rows.packed_grad_out(strip.first),
+                                             value_panels,
+                                             value_dim,
+                                             Real{1},
+                                             lanes,
+                                             strip_gradients(strip),
+                                             {value_panels}});
     for (Index i = 0; i < strip.rows; ++i) {
       compute_probabilities(lanes, rows.lse(strip.first + i), isolates_nonfinite,
                             scores + i * tile_keys);

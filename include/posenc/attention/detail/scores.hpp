@@ -8,7 +8,7 @@
 #include <posenc/attention/options.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/kernels/products.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/simd/tanh.hpp>
@@ -39,16 +39,17 @@ class Scores {
 
   /// Allocates memory for blocks of up to `rows` rows, which are of `queries` queries.
   ///   keeps_all: scores of all rows are kept
-  Scores(const AttentionPlan<T>& plan, const Bias& bias, Index rows, Index queries, Carver& carver,
-         bool keeps_all = false) noexcept
+  Scores(const AttentionPlan<T>& plan, const Bias& bias, Index rows, Index queries,
+         ArenaAllocator& allocator, bool keeps_all = false) noexcept
       : plan_(plan),
         keeps_block_scores_(has_bias || plan.is_backward || keeps_all),
-        scores_(carver.take<Real>((keeps_block_scores_ ? rows : Block::strip_rows) * tile_keys)),
+        scores_(
+            allocator.allocate<Real>((keeps_block_scores_ ? rows : Block::strip_rows) * tile_keys)),
         softcap_slopes_(plan.is_backward && plan.options.softcap != 0
-                            ? carver.take<Real>(rows * tile_keys)
+                            ? allocator.allocate<Real>(rows * tile_keys)
                             : nullptr),
         bias_(bias, plan.scale, rows, is_relative || !(plan.is_backward || keeps_all) ? queries : 0,
-              carver) {}
+              allocator) {}
 
   /// Resets per-block state. Call it before the first tile of a block.
   void begin(const Block& block) noexcept { bias_.begin(block); }
@@ -64,19 +65,19 @@ class Scores {
 
   /// Computes scale * q k for the active lanes of a strip, and the soft cap if it comes before the
   /// bias.
-  void compute_products(const Block& block, const TileVisibility& seen, const KeyTile<S>& keys,
+  void compute_products(const Block& block, const TileVisibility& seen, const KvTile<S>& keys,
                         const Strip& strip) const noexcept {
     const ActiveLanes lanes = Block::active_lanes(seen, strip);
     Real* scores = strip_scores(strip);
-    for_bundles<Tier>(strip.rows, PanelDotKernel<Tier, Real, S, typename Block::Row>{
-                                      block.packed(strip.first),
-                                      keys.keys,
-                                      block.plan().q.dim,
-                                      plan_.scale,
-                                      lanes,
-                                      scores,
-                                      {keys.values, !block.is_first_of_kv_head(strip)},
-                                      block.row_padding()});
+    for_register_tiles<Tier>(strip.rows, PanelDotKernel<Tier, Real, S, typename Block::Row>{
+                                             block.packed(strip.first),
+                                             keys.keys,
+                                             block.plan().q.dim,
+                                             plan_.scale,
+                                             lanes,
+                                             scores,
+                                             {keys.values, !block.is_first_of_kv_head(strip)},
+                                             block.row_padding()});
     apply_pre_bias_epilogue(block, seen, strip);
   }
   /// Returns the factor of q k, for products that are computed elsewhere.
@@ -117,7 +118,7 @@ class Scores {
   /// Adds the bias to the active panels. Strips with equal active panels are processed as one
   /// range, which is the complete block except at the edge of a causal rule or a mask.
   ///   key_positions: positions of the tile's keys
-  void add_bias(const Block& block, const TileVisibility& seen, const KeyTile<S>& keys,
+  void add_bias(const Block& block, const TileVisibility& seen, const KvTile<S>& keys,
                 const double* key_positions) const {
     for (Index first = 0, rows = block.rows_per_kv_head(); first < block.rows();) {
       ActiveLanes lanes = Block::active_lanes(seen, {first, 0});
@@ -199,7 +200,7 @@ class Scores {
 
   /// Adds the bias to rows with the same active lanes, head by head; rows of a head are `group`
   /// rows apart.
-  void add_bias(const Block& block, Index first_key, const KeyTile<S>& tile,
+  void add_bias(const Block& block, Index first_key, const KvTile<S>& tile,
                 const ActiveLanes& lanes, const double* key_positions, const Strip& rows) const {
     const Index group = block.plan().group;
     const Index begin = lanes.begin / panel_lanes * panel_lanes, keys = lanes.end - begin;

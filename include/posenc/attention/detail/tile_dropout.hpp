@@ -2,7 +2,7 @@
 #pragma once
 
 #include <posenc/attention/dropout.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/tile.hpp>
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace detail {
 /// the words of a tile's keys only once for all rows.
 class TileDropout {
  public:
-  TileDropout(const Dropout& dropout, Carver& carver) noexcept
-      : dropout_(dropout), keys_(is_enabled() ? carver.take<Keys>(1) : nullptr) {}
+  TileDropout(const Dropout& dropout, ArenaAllocator& allocator) noexcept
+      : dropout_(dropout), keys_(is_enabled() ? allocator.allocate<Keys>(1) : nullptr) {}
 
   /// True if dropout is enabled. Otherwise no other member may be called.
   bool is_enabled() const noexcept { return dropout_.probability > 0; }

@@ -6,7 +6,7 @@
 #include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/products.hpp>
 #include <posenc/kernels/row_products.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/softmax.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/simd/pack.hpp>
@@ -39,12 +39,12 @@ class UnpackedTiles {
   struct Scratch {
     SoftmaxState<Real> tile_state;
   };
-  Scratch carve(Carver& carver, Index rows) const noexcept {
-    return {SoftmaxState<Real>::carve(carver, rows, sum_dim())};
+  Scratch allocate(ArenaAllocator& allocator, Index rows) const noexcept {
+    return {SoftmaxState<Real>::allocate(allocator, rows, sum_dim())};
   }
 
   template <class Block>
-  KeyTile<Stored> tile(const Block&, const TileVisibility&, const Scratch&) const noexcept {
+  KvTile<Stored> tile(const Block&, const TileVisibility&, const Scratch&) const noexcept {
     return {};
   }
 
@@ -65,7 +65,7 @@ class UnpackedTiles {
 
   /// scores.strip_scores(all rows) <- scale * q k for the active lanes.
   template <class Block, class Scores>
-  void compute_products(const Block& block, const TileVisibility& seen, const KeyTile<Stored>&,
+  void compute_products(const Block& block, const TileVisibility& seen, const KvTile<Stored>&,
                         const Strip& batch, const Scores& scores) const noexcept {
     compute_products(block, seen, scores);
     for_uniform_rows(block, seen, batch, [&](const Strip& strip, const ActiveLanes&) {
@@ -86,7 +86,7 @@ class UnpackedTiles {
   ///   marks_masked: true if weights of masked keys are negative
   ///   tile_state: result of stats()
   template <class Block, class Scores>
-  void add_values(const Block& block, const TileVisibility& seen, const KeyTile<Stored>&,
+  void add_values(const Block& block, const TileVisibility& seen, const KvTile<Stored>&,
                   const Strip& batch, const Scores& scores, bool marks_masked,
                   const SoftmaxState<Real>& tile_state, const SoftmaxState<Real>& sums,
                   bool first) const noexcept {
@@ -163,7 +163,7 @@ class UnpackedTiles {
                      if (heads > 1) {
                        kernel.template run<1, DotKernel::heads_per_pass>(0);
                      } else {
-                       for_bundles<Tier>(strip.rows, kernel);
+                       for_register_tiles<Tier>(strip.rows, kernel);
                      }
                    }
                  });
@@ -182,7 +182,7 @@ class UnpackedTiles {
         const Index begin = (std::max)(keys.begin, lanes.begin);
         const Index end = (std::min)(keys.end, lanes.end);
         if (begin >= end) return;
-        for_bundles<Tier>(
+        for_register_tiles<Tier>(
             strip.rows,
             SumKernel<Weights>{
                 .weights = scores.strip_scores(strip) + begin,

@@ -4,7 +4,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/simd/detail/add_values.hpp>
 #include <posenc/simd/pack.hpp>
-#include <posenc/tensor/detail/consecutive.hpp>
+#include <posenc/tensor/detail/consecutive_positions.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ constexpr Index pad_distances(Index count) noexcept {
 inline Index count_leading_consecutive(std::span<const double> positions,
                                        Index max_count) noexcept {
   max_count = (std::min)(max_count, static_cast<Index>(positions.size()));
-  if (!whole(positions[0])) return 1;
+  if (!is_exact_integer(positions[0])) return 1;
   Index count = 1;
   for (std::size_t i = 1; count < max_count && positions[i] - positions[i - 1] == 1; ++i) ++count;
   return count;
@@ -66,7 +66,7 @@ inline bool points_into_iota(const double* to) noexcept {
 /// still be others.
 inline bool ends_look_consecutive(std::span<const double> positions) noexcept {
   const auto between = static_cast<double>(positions.size() - 1);
-  return whole(positions.front()) && positions.back() - positions.front() == between;
+  return is_exact_integer(positions.front()) && positions.back() - positions.front() == between;
 }
 
 /// Block of keys with consecutive positions, so that rows can share distances. Keys are tested when
@@ -86,7 +86,7 @@ class ConsecutiveKeys {
  private:
   /// True if all keys are at consecutive positions.
   bool is_consecutive() noexcept {
-    may_share_ = may_share_ && (is_tested_ || consecutive(keys_));
+    may_share_ = may_share_ && (is_tested_ || are_consecutive(keys_));
     is_tested_ = true;
     return may_share_;
   }
@@ -107,7 +107,7 @@ class ConsecutiveKeys {
     while (m > 1) {
       const double farthest = queries[static_cast<std::size_t>(m - 1)] - keys_.front();
       evaluate(farthest, iota_table.begin(), values, pad_distances(m - 1 + pad_distances(n)));
-      if (is_tested || (is_consecutive() && consecutive(queries))) break;
+      if (is_tested || (is_consecutive() && are_consecutive(queries))) break;
       m = is_consecutive() ? count_leading_consecutive(queries, m) : 1;
       is_tested = true;
     }
@@ -176,7 +176,7 @@ POSENC_NOINLINE void add_toeplitz(const Real* values, Index m, Index n, Real* sc
                                   Index row_stride) noexcept {
   using P = Pack<Real, Tier>;
   for (Index from = m - 1; from >= 0; --from, scores += row_stride) {
-    if constexpr (requires(P a) { lanes_from(Index{}, a, a); }) {
+    if constexpr (requires(P a) { combine_shift(Index{}, a, a); }) {
       // Loads that cross cache lines take twice as long, and loads that overlap two recent stores
       // stall. Packs are therefore loaded aligned and shifted in registers.
       const Index shift = from % P::width;
@@ -186,14 +186,14 @@ POSENC_NOINLINE void add_toeplitz(const Real* values, Index m, Index n, Real* sc
       Index k = 0;
       for (; k + 2 * P::width <= n; k += 2 * P::width) {
         const P b = P::load(vectors + k + P::width), c = P::load(vectors + k + 2 * P::width);
-        add(lanes_from(shift, a, b), k);
-        add(lanes_from(shift, b, c), k + P::width);
+        add(combine_shift(shift, a, b), k);
+        add(combine_shift(shift, b, c), k + P::width);
         a = c;
       }
       for (; k < n; k += P::width) {
         const P b = P::load(vectors + k + P::width);
         const Index rest = (std::min)(n - k, P::width);
-        (P::load_partial(scores + k, rest) + lanes_from(shift, a, b))
+        (P::load_partial(scores + k, rest) + combine_shift(shift, a, b))
             .store_partial(scores + k, rest);
         a = b;
       }

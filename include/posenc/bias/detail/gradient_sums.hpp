@@ -57,8 +57,8 @@ SmallVector<double> reduce_rows(const D& device, Index rows, Index rows_of_part,
   constexpr std::size_t line = 8, max_numbers = 65536;
   const std::size_t stride = (size + line - 1) / line * line;
   const Index max_parts = std::clamp(static_cast<Index>(max_numbers / (std::max)(stride, line)),
-                                     Index{1}, PartsOfSum::most);
-  const PartsOfSum parts(rows, std::clamp(rows / rows_of_part, Index{1}, max_parts));
+                                     Index{1}, ReductionSplit::max_parts);
+  const ReductionSplit parts(rows, std::clamp(rows / rows_of_part, Index{1}, max_parts));
   const auto add_part = [&](Index part, double* sums) {
     add_rows(sums, parts.begin(part), parts.begin(part + 1) - parts.begin(part));
   };
@@ -113,7 +113,7 @@ void for_each_distance_sum(std::span<const double> queries, std::span<const doub
   for (Index j = 0; j < columns; j += max_sum_keys) {
     const Index n = (std::min)(max_sum_keys, columns - j);
     const auto block = keys.subspan(static_cast<std::size_t>(j), static_cast<std::size_t>(n));
-    const bool is_consecutive = rows > 1 && consecutive(block);
+    const bool is_consecutive = rows > 1 && are_consecutive(block);
     std::fill(std::copy(block.begin(), block.end(), padded_keys), std::end(padded_keys), 0.0);
     for (Index i = 0, m = 1; i < rows; i += m) {
       const auto first = static_cast<std::size_t>(i);

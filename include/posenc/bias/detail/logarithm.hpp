@@ -48,7 +48,7 @@ POSENC_ALWAYS_INLINE double logarithm(double x, double extra = 0) noexcept {
 
 /// Returns ln(1 + y) for finite y >= 0.
 ///   Accuracy: 1 ulp
-POSENC_ALWAYS_INLINE double logarithm_1_plus(double y) noexcept {
+POSENC_ALWAYS_INLINE double log1p_branchless(double y) noexcept {
   const DoubleDouble sum = detail::two_sum(1, y);
   return logarithm(sum.hi, sum.lo / sum.hi);
 }
@@ -98,7 +98,7 @@ POSENC_ALWAYS_INLINE DoubleDouble log1p_distance_double_double(double rate, doub
 
 /// Returns ln(1 + rate |from - to|) in one double, as accurately as float tiles need it.
 POSENC_ALWAYS_INLINE double log1p_distance(double rate, double from, double to) noexcept {
-  return logarithm_1_plus(mul_add(rate, std::abs(from - to), 0.0));
+  return log1p_branchless(mul_add(rate, std::abs(from - to), 0.0));
 }
 
 /// Limit up to which distances and products are far from overflow.

@@ -47,7 +47,7 @@ POSENC_ALWAYS_INLINE void check_tile(const char* function, const HeadRef& ref,
                                      const MatrixView<Real>& tile) {
   // Inlined fast path, because all checks of a tile of few scores would take longer than its
   // scores.
-  const bool plain = nests(tile) && ref.head >= 0 && ref.head < ref.heads &&
+  const bool plain = passes_fast_checks(tile) && ref.head >= 0 && ref.head < ref.heads &&
                      tile.rows == static_cast<Index>(query_positions.size()) &&
                      tile.cols == static_cast<Index>(key_positions.size());
   if (!plain) report_tile_error(function, ref, query_positions.size(), key_positions.size(), tile);

@@ -14,7 +14,7 @@ POSENC_BEGIN
 namespace detail {
 
 /// Returns a + b, or nothing if an Index cannot hold it.
-constexpr std::optional<Index> sum_of(Index a, Index b) noexcept {
+constexpr std::optional<Index> checked_add(Index a, Index b) noexcept {
   constexpr Index max_index = (std::numeric_limits<Index>::max)();
   constexpr Index min_index = (std::numeric_limits<Index>::min)();
   if (b > 0 ? a > max_index - b : a < min_index - b) return std::nullopt;
@@ -22,7 +22,7 @@ constexpr std::optional<Index> sum_of(Index a, Index b) noexcept {
 }
 
 /// Returns a * b, or nothing if an Index cannot hold it. Neither factor may be negative.
-constexpr std::optional<Index> product_of(Index a, Index b) noexcept {
+constexpr std::optional<Index> checked_mul(Index a, Index b) noexcept {
 #if defined(__GNUC__)
   Index product = 0;
   if (__builtin_mul_overflow(a, b, &product)) return std::nullopt;
@@ -35,7 +35,7 @@ constexpr std::optional<Index> product_of(Index a, Index b) noexcept {
 
 /// Returns the product of extents, or nothing if one is negative or an Index cannot hold it. If any
 /// extent is 0, the product is 0, however large the others are.
-constexpr std::optional<Index> product_of(ListView<Index> extents) noexcept {
+constexpr std::optional<Index> checked_mul(ListView<Index> extents) noexcept {
   bool is_zero = false;
   for (const Index extent : extents) {
     if (extent < 0) return std::nullopt;
@@ -44,15 +44,15 @@ constexpr std::optional<Index> product_of(ListView<Index> extents) noexcept {
   if (is_zero) return 0;
   std::optional<Index> product = 1;
   for (const Index extent : extents) {
-    if (product) product = product_of(*product, extent);
+    if (product) product = checked_mul(*product, extent);
   }
   return product;
 }
 
 /// Returns the product of extents, or `otherwise` if there is none. Use it if a later check rejects
 /// `otherwise`.
-constexpr Index product_or(Index otherwise, std::initializer_list<Index> extents) noexcept {
-  return product_of(extents).value_or(otherwise);
+constexpr Index checked_mul_or(Index otherwise, std::initializer_list<Index> extents) noexcept {
+  return checked_mul(extents).value_or(otherwise);
 }
 
 }  // namespace detail

@@ -3,12 +3,12 @@
 
 #include <posenc/core/detail/aligned_vector.hpp>
 #include <posenc/core/detail/double_double.hpp>
-#include <posenc/core/detail/order_of_sums.hpp>
+#include <posenc/core/detail/strict_fp_order.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/angle_policy.hpp>
 #include <posenc/simd/cos_sin.hpp>
+#include <posenc/simd/detail/pack_pair.hpp>
 #include <posenc/simd/detail/storage.hpp>
-#include <posenc/simd/detail/twice.hpp>
 #include <posenc/tensor/positions.hpp>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class Oscillator {
   explicit Oscillator(std::span<const DoubleDouble> inv_freq,
                       AnglePolicy policy = AnglePolicy::Exact, const char* function = "Oscillator")
       : policy_(policy) {
-    check_order_of_sums(function);
+    check_strict_fp_order(function);
     if (policy == AnglePolicy::HfFloat32) {
       // The lower bound 2^-70 limits positions to 2^120 (check_max_angle()), which float can
       // represent.
@@ -79,15 +79,15 @@ class Oscillator {
   ///   Shapes: cos_row, sin_row [count]
   ///   Cost:   about 25 vector operations per vector of doubles; no allocation
   template <class Tier = tier::Best, std::floating_point T>
-  void row(double position, Index first, Index count, double factor, T* cos_row,
-           T* sin_row) const noexcept {
+  void cos_sin_row(double position, Index first, Index count, double factor, T* cos_row,
+                   T* sin_row) const noexcept {
     write_cos_sin<Tier>(SharedPosition<false>{position}, first, count, factor, cos_row, sin_row);
   }
 
   /// Overload with one position per frequency: positions [count].
   template <class Tier = tier::Best, std::floating_point T>
-  void row(const double* positions, Index first, Index count, double factor, T* cos_row,
-           T* sin_row) const noexcept {
+  void cos_sin_row(const double* positions, Index first, Index count, double factor, T* cos_row,
+                   T* sin_row) const noexcept {
     write_cos_sin<Tier>(PerPairPosition{positions}, first, count, factor, cos_row, sin_row);
   }
 
@@ -143,7 +143,7 @@ class Oscillator {
     using P = Pack<double, Tier>;
     Index i = 0;
     for (; i + 2 * P::width <= count; i += 2 * P::width) {
-      write<Twice<P>>(positions, i, first, factor, cos_row, sin_row);
+      write<PackPair<P>>(positions, i, first, factor, cos_row, sin_row);
     }
     if (i + P::width <= count) {
       write<P>(positions, i, first, factor, cos_row, sin_row);
@@ -172,8 +172,8 @@ class Oscillator {
   template <class PositionSource, class P, class T>
   POSENC_ALWAYS_INLINE static void store(P value, T* p) noexcept {
     if constexpr (PositionSource::consumed_in_registers &&
-                  requires { value.store_rounded_whole(p); }) {
-      value.store_rounded_whole(p);
+                  requires { value.store_rounded_joined(p); }) {
+      value.store_rounded_joined(p);
     } else {
       store_as(value, p);
     }

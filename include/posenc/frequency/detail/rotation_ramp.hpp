@@ -13,16 +13,16 @@ namespace detail {
 /// low), 0, 1).
 /// If high == low, gamma_i is 1 for n_i >= low and 0 otherwise. Frequencies with gamma_i == 1 are
 /// unchanged, bit for bit.
-inline void scale_by_rotations(std::vector<Wide>& inv_freq, double factor, double length,
+inline void scale_by_rotations(std::vector<QuadDouble>& inv_freq, double factor, double length,
                                double low, double high) {
   if (factor == 1) return;
-  const Wide width = Wide(high) - low;
-  for (Wide& w : inv_freq) {
-    const Wide rotations = w * length / (wide_pi * 2.0);
-    const Wide above = rotations - low, below = Wide(high) - rotations;
-    const bool is_below_low = above < Wide(0);
-    if (!is_below_low && !(Wide(0) < below)) continue;
-    const Wide interpolated = w / factor;
+  const QuadDouble width = QuadDouble(high) - low;
+  for (QuadDouble& w : inv_freq) {
+    const QuadDouble rotations = w * length / (quad_pi * 2.0);
+    const QuadDouble above = rotations - low, below = QuadDouble(high) - rotations;
+    const bool is_below_low = above < QuadDouble(0);
+    if (!is_below_low && !(QuadDouble(0) < below)) continue;
+    const QuadDouble interpolated = w / factor;
     // Both weights are computed from differences, because 1 - gamma loses precision near gamma = 1.
     w = is_below_low ? interpolated : w * (above / width) + interpolated * (below / width);
   }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/kv/detail/kv_storage.hpp>
 #include <posenc/kv/detail/kv_transfer.hpp>
@@ -26,16 +26,16 @@ class AppendTransaction {
   ///   Throws: ShapeError, std::bad_alloc; nothing is appended then
   template <Device D, class T>
   AppendTransaction(const D& device, KvCache<S>& cache, const RaggedBatch& runs,
-                    const HeadsView<T>& k, const HeadsView<T>& v, Slots& memory)
+                    const HeadsView<T>& k, const HeadsView<T>& v, ScratchArenas& memory)
       : cache_(cache), runs_(runs) {
     cache.template check_append<T>(runs, k, v);
     Index tiles = 0;
     for (Index n = 0; n < runs_.size(); ++n) tiles += overwritten_tiles(n);
-    Carver measure(nullptr);
+    ArenaAllocator measure(nullptr);
     allocate(measure, tiles);
-    memory.reserve(1, measure.used());
-    Carver carver(memory.slot(0));
-    allocate(carver, tiles);
+    memory.reserve(1, measure.bytes_used());
+    ArenaAllocator allocator(memory.arena(0));
+    allocate(allocator, tiles);
     for (Index n = 0; n < runs_.size(); ++n) {
       old_ranges_[n] = range(n);
       overwritten_[n] = overwritten_tiles(n);
@@ -71,12 +71,12 @@ class AppendTransaction {
     return after.begin / tile_keys - range(n).begin / tile_keys;
   }
 
-  void allocate(Carver& carver, Index tiles) noexcept {
-    old_ranges_ = carver.take<KeyRange>(runs_.size());
-    overwritten_ = carver.take<Index>(runs_.size());
-    tiles_.keys = carver.take<S>(tiles * cache_.storage_.key_elements_per_tile());
-    tiles_.values = carver.take<S>(tiles * cache_.storage_.value_elements_per_tile());
-    tiles_.has_nonfinite = carver.take<char>(tiles * cache_.kv_heads());
+  void allocate(ArenaAllocator& allocator, Index tiles) noexcept {
+    old_ranges_ = allocator.allocate<KeyRange>(runs_.size());
+    overwritten_ = allocator.allocate<Index>(runs_.size());
+    tiles_.keys = allocator.allocate<S>(tiles * cache_.storage_.key_elements_per_tile());
+    tiles_.values = allocator.allocate<S>(tiles * cache_.storage_.value_elements_per_tile());
+    tiles_.has_nonfinite = allocator.allocate<char>(tiles * cache_.kv_heads());
   }
 
   template <class Visit>

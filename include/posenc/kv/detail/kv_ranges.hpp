@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/detail/named_once.hpp>
+#include <posenc/core/detail/unique_sequence.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/kv/detail/kv_transfer.hpp>
@@ -61,7 +61,7 @@ class KvRanges {
     for (Index n = 0; n < runs.size(); ++n) {
       const Index sequence = runs.sequence(n);
       check_sequence(function, sequence);
-      check_named_once(function, runs.sequences, static_cast<std::size_t>(n));
+      check_unique_sequence(function, runs.sequences, static_cast<std::size_t>(n));
       limits_.check_append(function, sequence, (*this)[sequence].end, runs.count(n));
     }
   }

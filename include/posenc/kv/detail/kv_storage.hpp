@@ -27,7 +27,7 @@ struct TilePointers {
 };
 
 /// Memory of a KvCache. It locates key j of a sequence and does not know which keys are stored.
-///   keys   [sequences][heads][capacity / panel_lanes], then as in a KeyTile; head stride key_head_stride_
+///   keys   [sequences][heads][capacity / panel_lanes], then as in a KvTile; head stride key_head_stride_
 ///   values [sequences][heads][capacity][padded_value_dim(Dv)]; head stride value_head_stride_
 /// Key j is stored at j mod capacity. On a pool each tile of a sequence is one block: keys
 /// [heads][tile_keys / panel_lanes].., values [heads][tile_keys].., and `has_nonfinite` [heads].
@@ -44,7 +44,7 @@ class KvStorage {
       : heads_(heads),
         capacity_(capacity),
         dim_(dim),
-        key_size_(stored_dim<S>(dim)),
+        key_size_(packed_dim<S>(dim)),
         value_dim_(value_dim),
         value_stride_(padded_value_dim(value_dim)),
         key_head_stride_(padded_head_stride(key_size_, pool != nullptr)),
@@ -75,7 +75,7 @@ class KvStorage {
   /// Returns the bytes of a pool's block, which holds 128 keys of a sequence.
   std::size_t bytes_per_block() const noexcept { return blocks_.bytes_per_block(); }
 
-  KeyTile<S> tile(Index sequence, Index head, Index tile) const noexcept {
+  KvTile<S> tile(Index sequence, Index head, Index tile) const noexcept {
     const TilePointers<const S> found = locate(*this, sequence, head, tile);
     return {.keys = found.keys,
             .values = found.values,

@@ -8,7 +8,7 @@
 #include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/packed_gemm.hpp>
 #include <posenc/kernels/panel.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/nn/detail/skinny_gemm.hpp>
 #include <posenc/nn/linear_parameters.hpp>
 #include <posenc/simd/detail/add_values.hpp>
@@ -89,8 +89,9 @@ void multiply_row_in_order(const T* weight, const T* x, Index in, T* out, Index 
 /// Runs the forward pass; see Linear::apply().
 ///   Throws: std::bad_alloc, before anything is written
 template <class Tier, SumOrder Order, Device D, class T>
-void linear_forward(const D& device, Slots& workspace, const LinearParameters<T>& parameters,
-                    const EmbeddingsView<const T>& x, const EmbeddingsView<T>& out) {
+void linear_forward(const D& device, ScratchArenas& workspace,
+                    const LinearParameters<T>& parameters, const EmbeddingsView<const T>& x,
+                    const EmbeddingsView<T>& out) {
   if (out.empty()) return;
   using Few = SkinnyGemm<Tier, T>;
   using Many = PackedGemm<Tier, T>;
@@ -162,7 +163,7 @@ void check_linear_backward(const char* function, const LinearParameters<T>& para
                            const LinearParameters<T>& gradient) {
   check_extents(function, "grad_x", grad_x);
   check_projection_shapes(function, parameters, x, "grad_out", grad_out);
-  if (!product_of({x.batch, x.seq})) {
+  if (!checked_mul({x.batch, x.seq})) {
     fail<ShapeError>(function, "the tokens of x ", x.extents(), " are more than can be counted");
   }
   if (grad_x.data != nullptr) {
@@ -190,9 +191,10 @@ EmbeddingsView<T> flatten_batch(const EmbeddingsView<T>& x) noexcept {
 /// Runs the backward pass; see Linear::backward().
 ///   Throws: std::bad_alloc, before anything is written
 template <class Tier, Device D, class T>
-void linear_backward(const D& device, Slots& workspace, const LinearParameters<T>& parameters,
-                     EmbeddingsView<const T> x, EmbeddingsView<const T> grad_out,
-                     EmbeddingsView<T> grad_x, LinearParameters<T>& gradient) {
+void linear_backward(const D& device, ScratchArenas& workspace,
+                     const LinearParameters<T>& parameters, EmbeddingsView<const T> x,
+                     EmbeddingsView<const T> grad_out, EmbeddingsView<T> grad_x,
+                     LinearParameters<T>& gradient) {
   if (x.empty() && grad_out.empty()) return;
   const bool has_grad_x = grad_x.data != nullptr;
   if (is_dense(x) && is_dense(grad_out) && is_dense(grad_x)) {

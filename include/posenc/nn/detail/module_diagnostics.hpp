@@ -2,7 +2,7 @@
 #pragma once
 
 #include <posenc/attention/detail/refused_calls.hpp>
-#include <posenc/core/detail/refusal.hpp>
+#include <posenc/core/detail/call_diagnostics.hpp>
 #include <posenc/nn/multi_head_workspace.hpp>
 
 #define POSENC_DETAIL_FORWARD_RULE                                                            \
@@ -24,78 +24,80 @@ POSENC_BEGIN
 namespace detail {
 
 template <class T>
-using DiagnosticModuleMemory = MultiHeadMemory<SomeElement<T>>;
+using DiagnosticModuleMemory = MultiHeadMemory<DiagnosticElement<T>>;
 
 /// Diagnostic overloads for calls of MultiHeadAttention::forward() and backward() that match no
-/// function. They take Anything, so overload resolution prefers every function that matches. Their
+/// function. They take AnyArgument, so overload resolution prefers every function that matches. Their
 /// static_assert states the rule.
 template <class T>
 struct ForwardDiagnostics {
   template <class X = void>
-  void forward(Anything, Anything, Anything, const SomeOptions<T>& = {},
-               const DiagnosticModuleMemory<T>& = {}, Anything = 0) const {
-    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  void forward(AnyArgument, AnyArgument, AnyArgument, const DiagnosticOptions<T>& = {},
+               const DiagnosticModuleMemory<T>& = {}, AnyArgument = 0) const {
+    static_assert(dependent_false<X>, POSENC_DETAIL_FORWARD_RULE);
   }
   template <class X = void>
-  void forward(Anything, Anything, Anything, Anything, const SomeOptions<T>& = {},
-               const DiagnosticModuleMemory<T>& = {}, Anything = 0) const {
-    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  void forward(AnyArgument, AnyArgument, AnyArgument, AnyArgument, const DiagnosticOptions<T>& = {},
+               const DiagnosticModuleMemory<T>& = {}, AnyArgument = 0) const {
+    static_assert(dependent_false<X>, POSENC_DETAIL_FORWARD_RULE);
   }
   template <class X = void>
-  void forward(Anything, Anything, Anything, Anything, Anything, const SomeOptions<T>& = {},
-               const DiagnosticModuleMemory<T>& = {}, Anything = 0) const {
-    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  void forward(AnyArgument, AnyArgument, AnyArgument, AnyArgument, AnyArgument,
+               const DiagnosticOptions<T>& = {}, const DiagnosticModuleMemory<T>& = {},
+               AnyArgument = 0) const {
+    static_assert(dependent_false<X>, POSENC_DETAIL_FORWARD_RULE);
   }
   template <class X = void>
-  void forward(Anything, Anything, Anything, Anything, Anything, Anything,
-               const SomeOptions<T>& = {}, const DiagnosticModuleMemory<T>& = {},
-               Anything = 0) const {
-    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  void forward(AnyArgument, AnyArgument, AnyArgument, AnyArgument, AnyArgument, AnyArgument,
+               const DiagnosticOptions<T>& = {}, const DiagnosticModuleMemory<T>& = {},
+               AnyArgument = 0) const {
+    static_assert(dependent_false<X>, POSENC_DETAIL_FORWARD_RULE);
   }
   template <class X = void>
-  void forward(Anything, Anything, Anything, Anything, Anything, Anything, Anything,
-               const SomeOptions<T>& = {}, const DiagnosticModuleMemory<T>& = {},
-               Anything = 0) const {
-    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  void forward(AnyArgument, AnyArgument, AnyArgument, AnyArgument, AnyArgument, AnyArgument,
+               AnyArgument, const DiagnosticOptions<T>& = {}, const DiagnosticModuleMemory<T>& = {},
+               AnyArgument = 0) const {
+    static_assert(dependent_false<X>, POSENC_DETAIL_FORWARD_RULE);
   }
   template <class X = void>
-  void forward(Anything, Anything, Anything, Anything, Anything, Anything, Anything, Anything,
-               const SomeOptions<T>& = {}, const DiagnosticModuleMemory<T>& = {},
-               Anything = 0) const {
-    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  void forward(AnyArgument, AnyArgument, AnyArgument, AnyArgument, AnyArgument, AnyArgument,
+               AnyArgument, AnyArgument, const DiagnosticOptions<T>& = {},
+               const DiagnosticModuleMemory<T>& = {}, AnyArgument = 0) const {
+    static_assert(dependent_false<X>, POSENC_DETAIL_FORWARD_RULE);
   }
 
   // Overloads for a call with any other argument in the place of memory. They cannot be merged with
   // those above: memory in braces needs an aggregate, which no other argument converts to.
   template <class X = void>
-  void forward(Anything, Anything, Anything, const SomeOptions<T>&, Anything, Anything = 0) const {
-    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  void forward(AnyArgument, AnyArgument, AnyArgument, const DiagnosticOptions<T>&, AnyArgument,
+               AnyArgument = 0) const {
+    static_assert(dependent_false<X>, POSENC_DETAIL_FORWARD_RULE);
   }
   template <class X = void>
-  void forward(Anything, Anything, Anything, Anything, const SomeOptions<T>&, Anything,
-               Anything = 0) const {
-    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  void forward(AnyArgument, AnyArgument, AnyArgument, AnyArgument, const DiagnosticOptions<T>&,
+               AnyArgument, AnyArgument = 0) const {
+    static_assert(dependent_false<X>, POSENC_DETAIL_FORWARD_RULE);
   }
   template <class X = void>
-  void forward(Anything, Anything, Anything, Anything, Anything, const SomeOptions<T>&, Anything,
-               Anything = 0) const {
-    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  void forward(AnyArgument, AnyArgument, AnyArgument, AnyArgument, AnyArgument,
+               const DiagnosticOptions<T>&, AnyArgument, AnyArgument = 0) const {
+    static_assert(dependent_false<X>, POSENC_DETAIL_FORWARD_RULE);
   }
   template <class X = void>
-  void forward(Anything, Anything, Anything, Anything, Anything, Anything, const SomeOptions<T>&,
-               Anything, Anything = 0) const {
-    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  void forward(AnyArgument, AnyArgument, AnyArgument, AnyArgument, AnyArgument, AnyArgument,
+               const DiagnosticOptions<T>&, AnyArgument, AnyArgument = 0) const {
+    static_assert(dependent_false<X>, POSENC_DETAIL_FORWARD_RULE);
   }
   template <class X = void>
-  void forward(Anything, Anything, Anything, Anything, Anything, Anything, Anything,
-               const SomeOptions<T>&, Anything, Anything = 0) const {
-    static_assert(never<X>, POSENC_DETAIL_FORWARD_RULE);
+  void forward(AnyArgument, AnyArgument, AnyArgument, AnyArgument, AnyArgument, AnyArgument,
+               AnyArgument, const DiagnosticOptions<T>&, AnyArgument, AnyArgument = 0) const {
+    static_assert(dependent_false<X>, POSENC_DETAIL_FORWARD_RULE);
   }
 
   template <class X = void>
-  void backward(Anything, Anything, Anything, Anything, Anything = 0, Anything = 0, Anything = 0,
-                Anything = 0) const {
-    static_assert(never<X>, POSENC_DETAIL_BACKWARD_RULE);
+  void backward(AnyArgument, AnyArgument, AnyArgument, AnyArgument, AnyArgument = 0,
+                AnyArgument = 0, AnyArgument = 0, AnyArgument = 0) const {
+    static_assert(dependent_false<X>, POSENC_DETAIL_BACKWARD_RULE);
   }
 };
 

@@ -7,7 +7,7 @@
 #include <posenc/concepts.hpp>
 #include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/nn/detail/linear_passes.hpp>
 #include <posenc/nn/detail/multi_head_parts.hpp>
 #include <posenc/nn/linear.hpp>
@@ -78,7 +78,7 @@ class MultiHeadBackward {
 
   /// Runs the backward pass. No output of the caller is written before attention's backward pass.
   ///   internal: internal options of the forward pass
-  void run(Slots& memory, AttentionWorkspace& workspace, const BesideOptions& internal) {
+  void run(ScratchArenas& memory, AttentionWorkspace& workspace, const InternalOptions& internal) {
     lay_out(memory);
     workspace_ = &workspace;
     const ModuleHeads<T>& heads = pass_.heads;
@@ -166,20 +166,20 @@ class MultiHeadBackward {
     }
   }
 
-  void lay_out(Slots& memory) {
+  void lay_out(ScratchArenas& memory) {
     const bool sums = inputs_.sums_into_x && inputs_.x.data != nullptr;
-    const auto allocate = [&](Carver carver) {
-      grad_ = allocate_heads<T>(name, carver, module_.config(),
+    const auto allocate = [&](ArenaAllocator allocator) {
+      grad_ = allocate_heads<T>(name, allocator, module_.config(),
                                 {pass_.x, pass_.keys_from, pass_.values_from});
       if (sums) {
         const auto& x = pass_.x;
-        const Index count = product_or(0, {x.batch, x.seq, x.dim});
-        summand_ = {carver.template take<T>(count), x.batch, x.seq, x.dim};
+        const Index count = checked_mul_or(0, {x.batch, x.seq, x.dim});
+        summand_ = {allocator.template allocate<T>(count), x.batch, x.seq, x.dim};
       }
-      return carver.used();
+      return allocator.bytes_used();
     };
-    memory.reserve(1, allocate(Carver(nullptr)));
-    allocate(Carver(memory.slot(0)));
+    memory.reserve(1, allocate(ArenaAllocator(nullptr)));
+    allocate(ArenaAllocator(memory.arena(0)));
   }
 
   /// Turns the gradients of rotated queries and keys into those of queries and keys.

@@ -4,7 +4,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/nn/multi_head_config.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/view.hpp>
@@ -34,16 +34,16 @@ EmbeddingsView<T> tokens(const HeadsView<T>& x) noexcept {
 /// Allocates the heads of a call with these inputs.
 ///   Throws: ShapeError, in the name of `function`
 template <class T>
-ModuleHeads<T> allocate_heads(const char* function, Carver& carver,
+ModuleHeads<T> allocate_heads(const char* function, ArenaAllocator& allocator,
                               const MultiHeadAttentionConfig& config,
                               const ModuleInputs<T>& inputs) {
   const auto allocate = [&](const EmbeddingsView<const T>& from, Index heads, Index dim) {
-    const auto count = product_of({from.batch, from.seq, heads * dim});
+    const auto count = checked_mul({from.batch, from.seq, heads * dim});
     if (!count) {
       fail<ShapeError>(function, heads * dim, " numbers for each token of [", from.batch, ", ",
                        from.seq, "] are more than can be counted");
     }
-    return HeadsView<T>{carver.template take<T>(*count), from.batch, from.seq, heads, dim};
+    return HeadsView<T>{allocator.template allocate<T>(*count), from.batch, from.seq, heads, dim};
   };
   // Braces evaluate in this order, the order of the fields.
   return {allocate(inputs.x, config.heads, config.head_dim),

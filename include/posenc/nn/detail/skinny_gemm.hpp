@@ -4,8 +4,8 @@
 #include <posenc/core/config.hpp>
 #include <posenc/kernels/packed_gemm.hpp>
 #include <posenc/kernels/products.hpp>
-#include <posenc/kernels/slots.hpp>
-#include <posenc/simd/detail/loaded_once.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
+#include <posenc/simd/detail/pin_in_register.hpp>
 #include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/simd/detail/unrolled.hpp>
 #include <posenc/simd/pack.hpp>
@@ -51,15 +51,15 @@ class SkinnyGemm {
   /// Computes out.
   ///   Throws: std::bad_alloc, before anything is written
   template <Device D>
-  void run(const D& device, Slots& workspace) {
+  void run(const D& device, ScratchArenas& workspace) {
     if (rows_ == 1) {
       run_groups<outputs_of_one_row>(device);
       return;
     }
     const Index size = rows_ * round_up(in_);
     workspace.reserve(1, 0, static_cast<std::size_t>(size) * sizeof(T));
-    Carver carver(workspace.slot(0));
-    pack_rows(carver.take<T>(size));
+    ArenaAllocator allocator(workspace.arena(0));
+    pack_rows(allocator.allocate<T>(size));
     run_groups<outputs_of_rows>(device);
   }
 
@@ -218,9 +218,9 @@ class SkinnyGemm {
         next += P::width;
       }
       P weights[std::size_t{Outputs}];
-      for (Index o = 0; o < Outputs; ++o) weights[o] = loaded_once(P::load(w + o * in_));
+      for (Index o = 0; o < Outputs; ++o) weights[o] = pin_in_register(P::load(w + o * in_));
       for (Index r = 0; r < Rows; ++r) {
-        const P value = loaded_once(P::load(x + r * P::width));
+        const P value = pin_in_register(P::load(x + r * P::width));
         for (Index o = 0; o < Outputs; ++o) parts[r][o] = mul_add(value, weights[o], parts[r][o]);
       }
       x += Rows * P::width;
@@ -262,7 +262,7 @@ struct InPlaceGemm {
     InPlaceGemm part = *this;
     for (Index k = 0; k < depth; k += depth_block) {
       part.depth = (std::min)(depth_block, depth - k);
-      for_bundles<Tier>(rows, part);
+      for_register_tiles<Tier>(rows, part);
       part.a += depth_block * a_depth_stride;
       part.b += depth_block * b_stride;
     }
@@ -271,7 +271,7 @@ struct InPlaceGemm {
   /// Adds the products to rows r .. r + Rows - 1.
   template <Index Rows>
   POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
-    constexpr Index vectors = kernel_columns<Tier>(Rows);
+    constexpr Index vectors = register_tile_columns<Tier>(Rows);
     Index j = 0;
     for (; j + vectors * P::width <= columns; j += vectors * P::width) {
       multiply<Rows, vectors>(r, j);

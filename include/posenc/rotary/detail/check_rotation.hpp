@@ -34,8 +34,8 @@ inline void check_slice_and_factor(const char* function, RotarySlice slice,
   if (slice.offset < 0) {
     fail<ConfigError>(function, "rotary_offset must not be negative but is ", slice.offset);
   }
-  const auto channels = product_of({2, slice.pairs});
-  if (!channels || !sum_of(slice.offset, *channels)) {
+  const auto channels = checked_mul({2, slice.pairs});
+  if (!channels || !checked_add(slice.offset, *channels)) {
     fail<ConfigError>(function, "no head holds ", slice.pairs, " rotary pairs behind ",
                       slice.offset, " other channels");
   }
@@ -80,7 +80,7 @@ POSENC_ALWAYS_INLINE void check_rotation(const char* function, const RotationOpe
                         in.heads == out.heads && in.dim == out.dim &&
                         in.batch_stride == out.batch_stride && in.seq_stride == out.seq_stride &&
                         in.head_stride == out.head_stride;
-  if (!in_place || slice.end() > out.dim || !nests(out)) [[unlikely]] {
+  if (!in_place || slice.end() > out.dim || !passes_fast_checks(out)) [[unlikely]] {
     check_views<T>(function, in, out, slice);
   }
 }

@@ -4,8 +4,8 @@
 #include <posenc/core/config.hpp>
 #include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/simd/cos_sin.hpp>
+#include <posenc/simd/detail/pack_pair.hpp>
 #include <posenc/simd/detail/storage.hpp>
-#include <posenc/simd/detail/twice.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/tensor/positions.hpp>
 
@@ -43,7 +43,7 @@ POSENC_ALWAYS_INLINE void add_angles(const double* cos_a, const double* sin_a, c
       store_as(sin_of_sum(ca, sa, cb, sb), sin + i);
     }
   };
-  add(std::type_identity<Twice<P>>());
+  add(std::type_identity<PackPair<P>>());
   add(std::type_identity<P>());
   if (const Index rest = count - i; rest > 0) {
     const P ca = P::load_partial(cos_a + i, rest), sa = P::load_partial(sin_a + i, rest);
@@ -87,8 +87,8 @@ class MixedAngles {
     for (Index axis = 0; axis < axes_; ++axis) {
       for (Index entry = axis * entries_per_axis_;
            entry < axis * entries_per_axis_ + num_entries_[axis]; ++entry) {
-        oscillator.row(coordinates_[entry], frequency_of(axis, first), count, 1.0,
-                       cos_ + entry * pairs_, sin_ + entry * pairs_);
+        oscillator.cos_sin_row(coordinates_[entry], frequency_of(axis, first), count, 1.0,
+                               cos_ + entry * pairs_, sin_ + entry * pairs_);
       }
     }
   }

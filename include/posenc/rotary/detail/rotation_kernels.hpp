@@ -2,7 +2,7 @@
 #pragma once
 
 #include <posenc/rotary/pairing.hpp>
-#include <posenc/simd/detail/loaded_once.hpp>
+#include <posenc/simd/detail/pin_in_register.hpp>
 #include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/simd/detail/storage.hpp>
 #include <posenc/simd/detail/unrolled.hpp>
@@ -80,29 +80,29 @@ struct RotationStep {
   /// Returns cos and sin of pairs i .. i + pairs - 1 in the lanes of their channels.
   POSENC_ALWAYS_INLINE static Angles angles(const C* cos, const C* sin, Index i) noexcept {
     if constexpr (swaps_adjacent) {
-      return {{P::load_doubled(cos + i)},
-              {P::load_doubled(sin + i) ^ P::load(first_channel_sign.data())}};
+      return {{P::load_duplicated(cos + i)},
+              {P::load_duplicated(sin + i) ^ P::load(first_channel_sign.data())}};
     } else if constexpr (packs == 2) {
       const P cos_low = P::load(cos + i), cos_high = P::load(cos + i + P::width);
       const P sin_low = P::load(sin + i), sin_high = P::load(sin + i + P::width);
       if constexpr (is_interleaved) return {{cos_low, cos_high}, {sin_low, sin_high}};
       return {split_even_odd(cos_low, cos_high), split_even_odd(sin_low, sin_high)};
     } else {
-      return {{loaded_once(P::load(cos + i))}, {loaded_once(P::load(sin + i))}};
+      return {{pin_in_register(P::load(cos + i))}, {pin_in_register(P::load(sin + i))}};
     }
   }
   /// Loads the channels of the pairs that start at `in`, the first channel of the first pair.
   POSENC_ALWAYS_INLINE static Channels load(const T* in, Index pair_stride) noexcept {
     Channels x;
     if constexpr (swaps_adjacent) {
-      x.x0[0] = loaded_once(load_as<P>(in));
+      x.x0[0] = pin_in_register(load_as<P>(in));
     } else if constexpr (is_interleaved && uses_even_odd) {
       for (std::size_t k = 0; k < packs; ++k) {
         P::load_bfloat16_pairs(in + static_cast<Index>(k) * 2 * P::width, x.x0[k], x.x1[k]);
       }
     } else if constexpr (is_interleaved) {
-      split_pairs(loaded_once(load_as<P>(in)), loaded_once(load_as<P>(in + P::width)), x.x0[0],
-                  x.x1[0]);
+      split_pairs(pin_in_register(load_as<P>(in)), pin_in_register(load_as<P>(in + P::width)),
+                  x.x0[0], x.x1[0]);
     } else {
       x.x0 = load_channels(in);
       x.x1 = load_channels(in + pair_stride);
@@ -174,7 +174,7 @@ struct RotationStep {
     if constexpr (uses_even_odd) {
       P::load_bfloat16_pairs(p, x[0], x[1]);
     } else {
-      x[0] = loaded_once(load_as<P>(p));
+      x[0] = pin_in_register(load_as<P>(p));
     }
     return x;
   }

@@ -39,11 +39,12 @@ struct Instructions<float, tier::Avx2> {
   }
 
   POSENC_ALWAYS_INLINE static V swap_pairs(V a) noexcept { return _mm256_permute_ps(a, 0xb1); }
-  POSENC_ALWAYS_INLINE static V load_doubled(const float* p) noexcept {
+  POSENC_ALWAYS_INLINE static V load_duplicated(const float* p) noexcept {
     const __m256i lanes = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
     return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), lanes);
   }
-  POSENC_ALWAYS_INLINE static V load_near(const float* p, const std::int32_t* indices) noexcept {
+  POSENC_ALWAYS_INLINE static V gather_window(const float* p,
+                                              const std::int32_t* indices) noexcept {
     const __m256i lanes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(indices));
     const __m256i from_first = _mm256_sub_epi32(lanes, _mm256_set1_epi32(indices[0]));
     return _mm256_permutevar8x32_ps(_mm256_loadu_ps(p), from_first);
@@ -161,7 +162,7 @@ struct Instructions<double, tier::Avx2> {
   }
 
   POSENC_ALWAYS_INLINE static V swap_pairs(V a) noexcept { return _mm256_permute_pd(a, 0x5); }
-  POSENC_ALWAYS_INLINE static V load_doubled(const double* p) noexcept {
+  POSENC_ALWAYS_INLINE static V load_duplicated(const double* p) noexcept {
     return _mm256_permute4x64_pd(_mm256_castpd128_pd256(_mm_loadu_pd(p)), 0x50);
   }
   POSENC_ALWAYS_INLINE static V pair_order(V a) noexcept { return _mm256_permute4x64_pd(a, 0xd8); }

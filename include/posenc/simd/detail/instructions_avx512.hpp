@@ -75,15 +75,16 @@ struct Instructions<float, tier::Avx512> {
   }
 
   POSENC_ALWAYS_INLINE static V swap_pairs(V a) noexcept { return _mm512_permute_ps(a, 0xb1); }
-  POSENC_ALWAYS_INLINE static V load_doubled(const float* p) noexcept {
+  POSENC_ALWAYS_INLINE static V load_duplicated(const float* p) noexcept {
     const __m512i lanes = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
     return _mm512_permutexvar_ps(lanes, _mm512_castps256_ps512(_mm256_loadu_ps(p)));
   }
-  POSENC_ALWAYS_INLINE static V load_near(const float* p, const std::int32_t* indices) noexcept {
+  POSENC_ALWAYS_INLINE static V gather_window(const float* p,
+                                              const std::int32_t* indices) noexcept {
     const __m512i lanes = _mm512_loadu_si512(indices), first = _mm512_set1_epi32(indices[0]);
     return _mm512_permutexvar_ps(_mm512_sub_epi32(lanes, first), _mm512_loadu_ps(p));
   }
-  POSENC_ALWAYS_INLINE static V lanes_from(Index n, V a, V b) noexcept {
+  POSENC_ALWAYS_INLINE static V combine_shift(Index n, V a, V b) noexcept {
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m512i first = _mm512_set1_epi32(static_cast<int>(n));
     return _mm512_permutex2var_ps(a, _mm512_add_epi32(lane, first), b);
@@ -251,16 +252,17 @@ struct Instructions<double, tier::Avx512> {
   }
 
   POSENC_ALWAYS_INLINE static V swap_pairs(V a) noexcept { return _mm512_permute_pd(a, 0x55); }
-  POSENC_ALWAYS_INLINE static V load_doubled(const double* p) noexcept {
+  POSENC_ALWAYS_INLINE static V load_duplicated(const double* p) noexcept {
     const __m512i lanes = _mm512_setr_epi64(0, 0, 1, 1, 2, 2, 3, 3);
     return _mm512_permutexvar_pd(lanes, _mm512_castpd256_pd512(_mm256_loadu_pd(p)));
   }
-  POSENC_ALWAYS_INLINE static V load_near(const double* p, const std::int32_t* indices) noexcept {
+  POSENC_ALWAYS_INLINE static V gather_window(const double* p,
+                                              const std::int32_t* indices) noexcept {
     const __m256i lanes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(indices));
     const __m256i from_first = _mm256_sub_epi32(lanes, _mm256_set1_epi32(indices[0]));
     return _mm512_permutexvar_pd(_mm512_maskz_cvtepi32_epi64(0xff, from_first), _mm512_loadu_pd(p));
   }
-  POSENC_ALWAYS_INLINE static V lanes_from(Index n, V a, V b) noexcept {
+  POSENC_ALWAYS_INLINE static V combine_shift(Index n, V a, V b) noexcept {
     const __m512i lane = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7), first = _mm512_set1_epi64(n);
     return _mm512_permutex2var_pd(a, _mm512_add_epi64(lane, first), b);
   }

@@ -48,7 +48,7 @@ struct Instructions<float, tier::Neon> {
   }
 
   POSENC_ALWAYS_INLINE static V swap_pairs(V a) noexcept { return vrev64q_f32(a); }
-  POSENC_ALWAYS_INLINE static V load_doubled(const float* p) noexcept {
+  POSENC_ALWAYS_INLINE static V load_duplicated(const float* p) noexcept {
     const float32x2_t two = vld1_f32(p);
     return vcombine_f32(vdup_lane_f32(two, 0), vdup_lane_f32(two, 1));
   }
@@ -138,7 +138,9 @@ struct Instructions<double, tier::Neon> {
   }
 
   POSENC_ALWAYS_INLINE static V swap_pairs(V a) noexcept { return vextq_f64(a, a, 1); }
-  POSENC_ALWAYS_INLINE static V load_doubled(const double* p) noexcept { return vld1q_dup_f64(p); }
+  POSENC_ALWAYS_INLINE static V load_duplicated(const double* p) noexcept {
+    return vld1q_dup_f64(p);
+  }
   POSENC_ALWAYS_INLINE static void split_pairs(V low, V high, V& even, V& odd) noexcept {
     even = vuzp1q_f64(low, high);
     odd = vuzp2q_f64(low, high);

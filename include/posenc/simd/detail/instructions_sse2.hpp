@@ -47,7 +47,7 @@ struct Instructions<float, tier::Sse2> {
   }
 
   POSENC_ALWAYS_INLINE static V swap_pairs(V a) noexcept { return _mm_shuffle_ps(a, a, 0xb1); }
-  POSENC_ALWAYS_INLINE static V load_doubled(const float* p) noexcept {
+  POSENC_ALWAYS_INLINE static V load_duplicated(const float* p) noexcept {
     const __m128 two = _mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
     return _mm_unpacklo_ps(two, two);
   }
@@ -178,7 +178,9 @@ struct Instructions<double, tier::Sse2> {
   }
 
   POSENC_ALWAYS_INLINE static V swap_pairs(V a) noexcept { return _mm_shuffle_pd(a, a, 1); }
-  POSENC_ALWAYS_INLINE static V load_doubled(const double* p) noexcept { return _mm_load1_pd(p); }
+  POSENC_ALWAYS_INLINE static V load_duplicated(const double* p) noexcept {
+    return _mm_load1_pd(p);
+  }
   POSENC_ALWAYS_INLINE static void split_pairs(V low, V high, V& even, V& odd) noexcept {
     even = _mm_unpacklo_pd(low, high);
     odd = _mm_unpackhi_pd(low, high);

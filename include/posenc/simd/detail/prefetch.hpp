@@ -31,7 +31,7 @@ POSENC_ALWAYS_INLINE void prefetch(const void* p, Index bytes) noexcept {
 }
 
 /// Prefetches `bytes` bytes starting at p that will soon be overwritten.
-POSENC_ALWAYS_INLINE void prefetch_to_write(const void* p, Index bytes) noexcept {
+POSENC_ALWAYS_INLINE void prefetch_for_write(const void* p, Index bytes) noexcept {
   prefetch_lines<1, 3>(p, bytes);
 }
 

@@ -127,8 +127,8 @@ void check_output(const char* function, const char* name, const View& x) {
                        " is ", axis.stride, " where at least ", reach + 1, " is needed; ", name,
                        " is ", x.extents());
     }
-    const Index extent_reach = product_or(max_index, {axis.extent - 1, step(axis)});
-    const auto sum = sum_of(reach, extent_reach);
+    const Index extent_reach = checked_mul_or(max_index, {axis.extent - 1, step(axis)});
+    const auto sum = checked_add(reach, extent_reach);
     if (!sum || *sum == max_index) {
       fail<ShapeError>(function, "no memory holds ", name, ", whose ", axis.name, " is ",
                        axis.stride, "; ", name, " is ", x.extents());
@@ -141,7 +141,7 @@ void check_output(const char* function, const char* name, const View& x) {
 /// has elements and small extents and strides. Heads lie within tokens or tokens within heads, and
 /// both lie within batch rows. If false, only the two functions can tell.
 template <class T>
-POSENC_ALWAYS_INLINE bool nests(const HeadsView<T>& x) noexcept {
+POSENC_ALWAYS_INLINE bool passes_fast_checks(const HeadsView<T>& x) noexcept {
   constexpr Index outer_stride = Index{1} << 25;  // stride for an axis of one element
   const Index head = x.heads > 1 ? x.head_stride : outer_stride;
   const Index token = x.seq > 1 ? x.seq_stride : outer_stride;
@@ -161,7 +161,7 @@ POSENC_ALWAYS_INLINE bool nests(const HeadsView<T>& x) noexcept {
 
 /// Overload for matrices: true if a few comparisons show that x passes both checks.
 template <class T>
-POSENC_ALWAYS_INLINE bool nests(const MatrixView<T>& x) noexcept {
+POSENC_ALWAYS_INLINE bool passes_fast_checks(const MatrixView<T>& x) noexcept {
   if (((x.rows | x.cols | x.row_stride) >> 26) != 0) return false;
   return x.data != nullptr && x.rows > 0 && x.cols > 0 && x.cols <= x.row_stride;
 }

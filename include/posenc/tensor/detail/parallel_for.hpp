@@ -43,11 +43,11 @@ void parallel_for_columns(const D& device, Index columns, double bytes, double c
 
 /// The split of a sum over `count` terms into parts that do not depend on the device. Partial sums
 /// that are added in the order of the parts have the same bits for any number of threads.
-class PartsOfSum {
+class ReductionSplit {
  public:
-  static constexpr Index most = 64;
+  static constexpr Index max_parts = 64;
 
-  explicit PartsOfSum(Index count, Index parts = most) noexcept
+  explicit ReductionSplit(Index count, Index parts = max_parts) noexcept
       : count_(count), parts_(parts < count ? parts : count) {}
 
   Index size() const noexcept { return parts_; }

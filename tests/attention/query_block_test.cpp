@@ -8,14 +8,14 @@
 #include <algorithm>
 #include <vector>
 
-namespace row_block_test {
+namespace query_block_test {
 
 using attention_test::carved;
 using attention_test::Shape;
 using attention_test::StageCase;
 using posenc::Index;
 using posenc::detail::ActiveLanes;
-using posenc::detail::Carver;
+using posenc::detail::ArenaAllocator;
 using posenc::detail::KeyRange;
 using posenc::detail::panel_lanes;
 using posenc::detail::RowsInPlace;
@@ -55,8 +55,9 @@ TEMPLATE_LIST_TEST_CASE("rows of a block are its queries, head by head", "[atten
   using Stage = StageCase<typename TestType::Tier, T>;
   using Block = typename Stage::Block;
   const Stage stage({1, 6, 3, 40, 300, 7, 7}, {.causal = posenc::Causal::BottomRight});
-  posenc::detail::Slots slots;
-  Block block = carved(slots, [&](Carver& c) { return Block(stage.plan, stage.rows(2), c); });
+  posenc::detail::ScratchArenas arenas;
+  Block block =
+      allocate_from(arenas, [&](ArenaAllocator& c) { return Block(stage.plan, stage.rows(2), c); });
   const Index count = GENERATE(13, 29), first = 4, group = 2;
   block.load_queries(stage.sequence(), 1, first, count, 2);
   REQUIRE(block.rows() == 2 * count * group);
@@ -103,8 +104,9 @@ TEMPLATE_LIST_TEST_CASE("what a block sees of a tile", "[attention][row_block]",
   for (const auto& options :
        {windowed, masked, posenc::AttentionOptions<T>{.causal = posenc::Causal::TopLeft}}) {
     const Stage stage({1, 3, 1, 20, 300, 4, 4}, options);
-    posenc::detail::Slots slots;
-    Block block = carved(slots, [&](Carver& c) { return Block(stage.plan, stage.rows(), c); });
+    posenc::detail::ScratchArenas arenas;
+    Block block = allocate_from(
+        arenas, [&](ArenaAllocator& c) { return Block(stage.plan, stage.rows(), c); });
     block.load_queries(stage.sequence(), 0, 0, stage.queries());
     std::vector<std::vector<ActiveLanes>> memory;
     for (const TileVisibility& seen : tiles_of(stage, block, memory)) {
@@ -148,8 +150,9 @@ TEMPLATE_LIST_TEST_CASE("rows that kernels can read stay in the tensor", "[atten
                              Trial{{1, 6, 3, 9, 100, 8, 8}, 5, 1, false},  // heads are interleaved
                              Trial{{1, 6, 3, 9, 200, 8, 8}, 1, 2, true}}) {  // heads of one query
     const Stage stage(trial.shape, {.causal = posenc::Causal::No});
-    posenc::detail::Slots slots;
-    Block block = carved(slots, [&](Carver& c) { return Block(stage.plan, stage.rows(), c); });
+    posenc::detail::ScratchArenas arenas;
+    Block block = allocate_from(
+        arenas, [&](ArenaAllocator& c) { return Block(stage.plan, stage.rows(), c); });
     block.load_queries(stage.sequence(), 1, 2, trial.queries, trial.kv_heads, RowsInPlace::Padded);
     const auto& q = stage.plan.q;
     CHECK((block.packed(0) == q.row(0, 2, block.head(0))) == trial.stays);
@@ -163,4 +166,4 @@ TEMPLATE_LIST_TEST_CASE("rows that kernels can read stay in the tensor", "[atten
   }
 }
 
-}  // namespace row_block_test
+}  // namespace query_block_test

@@ -13,8 +13,8 @@ namespace detail {
 
 /// Throws if entry n of a list of sequences also occurs before n.
 ///   Throws: ShapeError
-inline void check_named_once(const char* function, std::span<const Index> sequences,
-                             std::size_t n) {
+inline void check_unique_sequence(const char* function, std::span<const Index> sequences,
+                                  std::size_t n) {
   const Index* const nth = sequences.data() + n;
   if (std::find(sequences.data(), nth, *nth) != nth) {
     fail<ShapeError>(function, "sequence ", *nth, " is named twice");

@@ -7,18 +7,18 @@ POSENC_BEGIN
 namespace detail {
 
 /// An element count that becomes 0 when it is moved from, as the container beside it becomes empty.
-class Count {
+class MoveResetIndex {
  public:
-  Count(Index count) noexcept : count_(count) {}  // NOLINT(google-explicit-constructor)
-  Count(const Count&) = default;
-  Count& operator=(const Count&) = default;
-  Count(Count&& other) noexcept : count_(other.count_) { other.count_ = 0; }
-  Count& operator=(Count&& other) noexcept {
+  MoveResetIndex(Index count) noexcept : count_(count) {}  // NOLINT(google-explicit-constructor)
+  MoveResetIndex(const MoveResetIndex&) = default;
+  MoveResetIndex& operator=(const MoveResetIndex&) = default;
+  MoveResetIndex(MoveResetIndex&& other) noexcept : count_(other.count_) { other.count_ = 0; }
+  MoveResetIndex& operator=(MoveResetIndex&& other) noexcept {
     count_ = other.count_;
     other.count_ = 0;  // self-move gives 0, too
     return *this;
   }
-  ~Count() = default;
+  ~MoveResetIndex() = default;
 
   operator Index() const noexcept { return count_; }  // NOLINT(google-explicit-constructor)
 

@@ -12,17 +12,17 @@ POSENC_BEGIN
 namespace detail {
 
 /// True if a position is an integer whose distance to any other such integer is exact.
-inline bool whole(double position) noexcept {
+inline bool is_exact_integer(double position) noexcept {
   return std::abs(position) <= 0x1p51 && std::rint(position) == position;
 }
 
 /// True if positions are such integers and each is the previous one plus 1.
 template <class Tier = tier::Best>
-bool consecutive(std::span<const double> positions) noexcept {
+bool are_consecutive(std::span<const double> positions) noexcept {
   using P = Pack<double, Tier>;
   const double* p = positions.data();
   const auto count = static_cast<Index>(positions.size());
-  if (count == 0 || !whole(p[0])) return false;
+  if (count == 0 || !is_exact_integer(p[0])) return false;
   // Sums of squares of step - 1. It is a multiple of 2^-53, so no square underflows, and NaN stays
   // NaN. Two interleaved sums, because each is a dependency chain whose latency delays the result.
   const P one = P::broadcast(1);

@@ -18,37 +18,37 @@ namespace detail {
 ///   Accuracy: + - * / within 2^-195 of their larger operand or result, exp and log within 2^-185,
 ///             for magnitudes from 1e-110 to 1e300; 0 is exact
 ///   Source:   Hida, Li, Bailey 2001 (QD)
-struct Wide {
-  std::array<double, 4> part{};
+struct QuadDouble {
+  std::array<double, 4> limbs{};
 
-  constexpr Wide() = default;
-  constexpr Wide(double value) : part{value} {}                     // NOLINT: exact
-  constexpr Wide(DoubleDouble value) : part{value.hi, value.lo} {}  // NOLINT: exact
-  constexpr explicit Wide(const std::array<double, 4>& values) : part(values) {}
+  constexpr QuadDouble() = default;
+  constexpr QuadDouble(double value) : limbs{value} {}                     // NOLINT: exact
+  constexpr QuadDouble(DoubleDouble value) : limbs{value.hi, value.lo} {}  // NOLINT: exact
+  constexpr explicit QuadDouble(const std::array<double, 4>& values) : limbs(values) {}
 
   /// Returns the nearest double.
-  explicit operator double() const noexcept { return part[0]; }
+  explicit operator double() const noexcept { return limbs[0]; }
 
-  friend bool operator==(const Wide&, const Wide&) = default;
+  friend bool operator==(const QuadDouble&, const QuadDouble&) = default;
 };
 
-inline constexpr Wide wide_pi{std::array{0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53,
-                                         -0x1.f1976b7ed8fbcp-109, 0x1.4cf98e804177dp-163}};
-inline constexpr Wide quad_ln_2{std::array{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56,
-                                           0x1.7b57a079a1934p-111, -0x1.ace93a4ebe5d1p-165}};
+inline constexpr QuadDouble quad_pi{std::array{0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53,
+                                               -0x1.f1976b7ed8fbcp-109, 0x1.4cf98e804177dp-163}};
+inline constexpr QuadDouble quad_ln_2{std::array{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56,
+                                                 0x1.7b57a079a1934p-111, -0x1.ace93a4ebe5d1p-165}};
 /// 1 / 16!
-inline constexpr Wide quad_inv_16_factorial{
+inline constexpr QuadDouble quad_inv_16_factorial{
     std::array{0x1.ae7f3e733b81fp-45, 0x1.1d8656b0ee8cbp-101, -0x1.6e142a138f825p-161,
                0x1.43c0c38ccdcc6p-216}};
 
 /// Rounds x to a DoubleDouble.
-inline DoubleDouble rounded(const Wide& x) noexcept {
-  return quick_two_sum(x.part[0], x.part[1] + x.part[2]);
+inline DoubleDouble rounded(const QuadDouble& x) noexcept {
+  return quick_two_sum(x.limbs[0], x.limbs[1] + x.limbs[2]);
 }
 
 /// Returns the normalised sum of numbers that are roughly in descending order of magnitude.
 template <std::size_t N>
-Wide renormalized_sum(std::array<double, N> x) noexcept {
+QuadDouble renormalized_sum(std::array<double, N> x) noexcept {
   // Every pass keeps the sum exact and moves it towards x[0]. After heavy cancellation several
   // passes are needed until no two components overlap.
   bool moved = true;
@@ -61,22 +61,22 @@ Wide renormalized_sum(std::array<double, N> x) noexcept {
       x[i] = sum.lo;
     }
   }
-  Wide result;
+  QuadDouble result;
   std::size_t count = 0;
   for (std::size_t i = 0; i < N && count < 4; ++i) {
-    if (x[i] != 0) result.part[count++] = x[i];
+    if (x[i] != 0) result.limbs[count++] = x[i];
   }
   return result;
 }
 
-inline Wide operator-(const Wide& a) noexcept {
-  return Wide(std::array{-a.part[0], -a.part[1], -a.part[2], -a.part[3]});
+inline QuadDouble operator-(const QuadDouble& a) noexcept {
+  return QuadDouble(std::array{-a.limbs[0], -a.limbs[1], -a.limbs[2], -a.limbs[3]});
 }
 
 /// Returns the normalised sum of five numbers, each at most a few ulps of the previous one. After
 /// heavy cancellation two passes are needed until no two components overlap.
 template <int Passes>
-Wide renormalized(std::array<double, 5> x) noexcept {
+QuadDouble renormalized(std::array<double, 5> x) noexcept {
   for (int pass = 0; pass < Passes; ++pass) {
     for (std::size_t i = 4; i > 0; --i) {
       const DoubleDouble sum = two_sum(x[i - 1], x[i]);
@@ -84,18 +84,18 @@ Wide renormalized(std::array<double, 5> x) noexcept {
       x[i] = sum.lo;
     }
   }
-  Wide result;
+  QuadDouble result;
   std::size_t count = 0;
   double high = x[0];
   for (std::size_t i = 1; i < 5; ++i) {
     const DoubleDouble sum = quick_two_sum(high, x[i]);
     high = sum.hi;
     if (sum.lo == 0) continue;
-    result.part[count++] = high;
+    result.limbs[count++] = high;
     if (count == 4) return result;
     high = sum.lo;
   }
-  result.part[count] = high;
+  result.limbs[count] = high;
   return result;
 }
 
@@ -110,9 +110,9 @@ inline std::array<double, 3> three_sum(double a, double b, double c) noexcept {
 // 2^-206 of the largest term. These are the "sloppy" operations of Hida, Li and Bailey: their error
 // is bounded relative to the larger operand, not relative to a sum that cancels.
 
-inline Wide operator+(const Wide& a, const Wide& b) noexcept {
-  const auto& [a0, a1, a2, a3] = a.part;
-  const auto& [b0, b1, b2, b3] = b.part;
+inline QuadDouble operator+(const QuadDouble& a, const QuadDouble& b) noexcept {
+  const auto& [a0, a1, a2, a3] = a.limbs;
+  const auto& [b0, b1, b2, b3] = b.limbs;
   const DoubleDouble s0 = two_sum(a0, b0), s1 = two_sum(a1, b1), s2 = two_sum(a2, b2),
                      s3 = two_sum(a3, b3);
   const DoubleDouble first = two_sum(s1.hi, s0.lo);
@@ -122,11 +122,11 @@ inline Wide operator+(const Wide& a, const Wide& b) noexcept {
       {s0.hi, first.hi, second[0], third[0], (third[1] + third[2]) + (second[2] + s3.lo)});
 }
 
-inline Wide operator-(const Wide& a, const Wide& b) noexcept { return a + (-b); }
+inline QuadDouble operator-(const QuadDouble& a, const QuadDouble& b) noexcept { return a + (-b); }
 
-inline Wide operator*(const Wide& a, const Wide& b) noexcept {
-  const auto& [a0, a1, a2, a3] = a.part;
-  const auto& [b0, b1, b2, b3] = b.part;
+inline QuadDouble operator*(const QuadDouble& a, const QuadDouble& b) noexcept {
+  const auto& [a0, a1, a2, a3] = a.limbs;
+  const auto& [b0, b1, b2, b3] = b.limbs;
   const DoubleDouble p00 = two_product(a0, b0), p01 = two_product(a0, b1),
                      p10 = two_product(a1, b0), p02 = two_product(a0, b2),
                      p11 = two_product(a1, b1), p20 = two_product(a2, b0);
@@ -142,28 +142,30 @@ inline Wide operator*(const Wide& a, const Wide& b) noexcept {
                           fourth.lo + ((third[1] + first[2]) + (products[2] + rests[2]))});
 }
 
-inline Wide operator/(const Wide& a, const Wide& b) noexcept {
+inline QuadDouble operator/(const QuadDouble& a, const QuadDouble& b) noexcept {
   // Long division with two digits of about 100 bits.
   const DoubleDouble divisor = rounded(b), first = rounded(a) / divisor;
-  return Wide(first) + Wide(rounded(a - b * first) / divisor);
+  return QuadDouble(first) + QuadDouble(rounded(a - b * first) / divisor);
 }
 
-inline bool operator<(const Wide& a, const Wide& b) noexcept { return (a - b).part[0] < 0; }
+inline bool operator<(const QuadDouble& a, const QuadDouble& b) noexcept {
+  return (a - b).limbs[0] < 0;
+}
 
 /// Returns the largest integer not above x.
-inline Wide floor(const Wide& x) noexcept {
-  Wide result;
+inline QuadDouble floor(const QuadDouble& x) noexcept {
+  QuadDouble result;
   for (std::size_t i = 0; i < 4; ++i) {
-    result.part[i] = std::floor(x.part[i]);
-    if (result.part[i] != x.part[i]) break;
+    result.limbs[i] = std::floor(x.limbs[i]);
+    if (result.limbs[i] != x.limbs[i]) break;
   }
-  return renormalized_sum(result.part);
+  return renormalized_sum(result.limbs);
 }
 
 /// Returns e^x. exp(0) is exactly 1.
-inline Wide exp(const Wide& x) noexcept {
-  const double k = std::rint(x.part[0] / ln_2.hi);
-  const Wide r = (x - quad_ln_2 * k) * 0x1p-9;
+inline QuadDouble exp(const QuadDouble& x) noexcept {
+  const double k = std::rint(x.limbs[0] / ln_2.hi);
+  const QuadDouble r = (x - quad_ln_2 * k) * 0x1p-9;
   // |r| < 2^-10, so sixteen terms are enough. They are summed as 16! / n! r^n, whose factors are
   // exact. The terms from r^9 on are less than 2^-108 of the sum, so DoubleDouble precision is
   // enough for them.
@@ -173,23 +175,23 @@ inline Wide exp(const Wide& x) noexcept {
     factor *= n;
     tail = tail * rounded(r) + factor;
   }
-  Wide sum = tail;
+  QuadDouble sum = tail;
   for (int n = 9; n >= 1; --n) {
     factor *= n;
     sum = sum * r + factor;
   }
-  Wide power = x.part[0] == 0 ? Wide(1) : sum * quad_inv_16_factorial;
+  QuadDouble power = x.limbs[0] == 0 ? QuadDouble(1) : sum * quad_inv_16_factorial;
   for (int i = 0; i < 9; ++i) power = power * power;
-  for (double& limb : power.part) limb = std::ldexp(limb, static_cast<int>(k));
+  for (double& limb : power.limbs) limb = std::ldexp(limb, static_cast<int>(k));
   return power;
 }
 
 /// Returns the natural logarithm of x > 0. log(1) is exactly 0.
-inline Wide log(const Wide& x) noexcept {
-  const double guess = std::log(x.part[0]);
-  const Wide error = x * exp(Wide(-guess)) - 1.0;
+inline QuadDouble log(const QuadDouble& x) noexcept {
+  const double guess = std::log(x.limbs[0]);
+  const QuadDouble error = x * exp(QuadDouble(-guess)) - 1.0;
   // The series of log(1 + error) up to error^3, because error^4 is less than 2^-200.
-  return guess + (error - error * error * (Wide(0.5) - error.part[0] / 3));
+  return guess + (error - error * error * (QuadDouble(0.5) - error.limbs[0] / 3));
 }
 
 }  // namespace detail

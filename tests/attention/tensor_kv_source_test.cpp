@@ -3,18 +3,18 @@
 #include "simd/tiers.hpp"
 #include "stage_case.hpp"
 #include "support/catch.hpp"
-#include <posenc/attention/detail/tensor_source.hpp>
+#include <posenc/attention/detail/tensor_kv_source.hpp>
 
 #include <cstddef>
 #include <limits>
 
-namespace tensor_source_test {
+namespace tensor_kv_source_test {
 
 using attention_test::carved;
 using attention_test::Case;
 using posenc::Index;
+using posenc::detail::ArenaAllocator;
 using posenc::detail::AttentionSequence;
-using posenc::detail::Carver;
 using posenc::detail::KeyRange;
 using posenc::detail::panel_lanes;
 using posenc::detail::tile_keys;
@@ -23,7 +23,7 @@ TEMPLATE_LIST_TEST_CASE("tiles of tensors hold the keys and values that are seen
                         "[attention][source]", tiers::Packs) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
-  using Source = posenc::detail::TensorKeys<Tier, T>;
+  using Source = posenc::detail::TensorKvSource<Tier, T>;
   constexpr Index keys = 200, dim = 5, value_dim = 7, head = 1;
   constexpr T nan = std::numeric_limits<T>::quiet_NaN();
   for (const KeyRange seen : {KeyRange{0, 128}, KeyRange{37, 45}, KeyRange{128, 200}}) {
@@ -35,8 +35,9 @@ TEMPLATE_LIST_TEST_CASE("tiles of tensors hold the keys and values that are seen
       for (Index d = 0; d < value_dim; ++d) c.v.view().row(0, j, head)[d] = nan;
     }
     const Source source(c.k.view(), c.v.view());
-    posenc::detail::Slots slots;
-    const auto scratch = carved(slots, [&](Carver& carver) { return source.carve(carver); });
+    posenc::detail::ScratchArenas arenas;
+    const auto scratch = allocate_from(
+        arenas, [&](ArenaAllocator& allocator) { return source.allocate(allocator); });
     const AttentionSequence sequence{.sequence_index = 0,
                                      .batch = 0,
                                      .first_query = 0,
@@ -71,4 +72,4 @@ TEMPLATE_LIST_TEST_CASE("tiles of tensors hold the keys and values that are seen
   }
 }
 
-}  // namespace tensor_source_test
+}  // namespace tensor_kv_source_test

@@ -12,19 +12,19 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Scratch memory with one slot per thread, kept from call to call.
-/// All slots are one allocation. With several, glibc returns the last ones to the system at the end
+/// Scratch memory with one arena per thread, kept from call to call.
+/// All arenas are one allocation. With several, glibc returns the last ones to the system at the end
 /// of each call, and faulting their pages in again takes longer than a short prompt.
-class Slots {
+class ScratchArenas {
  public:
   std::size_t bytes() const noexcept { return memory_.size(); }
 
-  /// Provides `count` slots of at least `bytes` bytes each; the first has at least bytes_of_first.
+  /// Provides `count` arenas of at least `bytes` bytes each; the first has at least bytes_of_first.
   /// Contents are uninitialised.
-  ///   Throws: ShapeError for a negative number of slots, std::bad_alloc
+  ///   Throws: ShapeError for a negative number of arenas, std::bad_alloc
   void reserve(Index count, std::size_t bytes, std::size_t bytes_of_first = 0) {
     if (count < 0) {
-      fail<ShapeError>("Slots::reserve", "slots must not be negative but are ", count);
+      fail<ShapeError>("ScratchArenas::reserve", "arenas must not be negative but are ", count);
     }
     if (count == 0) return;
     // A size beyond the maximum of a vector would throw std::length_error.
@@ -42,7 +42,7 @@ class Slots {
   }
 
   /// Returns a thread's memory, aligned to a cache line (64 bytes).
-  std::byte* slot(Index thread) noexcept {
+  std::byte* arena(Index thread) noexcept {
     return memory_.data() +
            (thread == 0 ? 0 : first_ + static_cast<std::size_t>(thread - 1) * other_);
   }
@@ -53,19 +53,19 @@ class Slots {
   }
 
   AlignedVector<std::byte> memory_;
-  std::size_t first_ = 0;   ///< size of the first slot in bytes
-  std::size_t other_ = 0;   ///< size of each other slot in bytes
-  std::size_t others_ = 0;  ///< number of slots besides the first
+  std::size_t first_ = 0;   ///< size of the first arena in bytes
+  std::size_t other_ = 0;   ///< size of each other arena in bytes
+  std::size_t others_ = 0;  ///< number of arenas besides the first
 };
 
-/// Bump allocator over one slot; every array starts at a cache line. Constructed with nullptr it
+/// Bump allocator over one arena; every array starts at a cache line. Constructed with nullptr it
 /// allocates nothing and only measures; the total saturates at SIZE_MAX.
-class Carver {
+class ArenaAllocator {
  public:
-  explicit Carver(std::byte* begin) noexcept : begin_(begin) {}
+  explicit ArenaAllocator(std::byte* begin) noexcept : begin_(begin) {}
 
   template <class T>
-  T* take(Index count) noexcept {
+  T* allocate(Index count) noexcept {
     auto* const array = begin_ == nullptr ? nullptr : reinterpret_cast<T*>(begin_ + used_);
     constexpr std::size_t max_bytes = static_cast<std::size_t>(-1);
     const bool fits = static_cast<std::size_t>(count) <= (max_bytes - 63) / sizeof(T);
@@ -74,14 +74,14 @@ class Carver {
     used_ = bytes > max_bytes - used_ ? max_bytes : used_ + bytes;
     return array;
   }
-  std::size_t used() const noexcept { return used_; }
+  std::size_t bytes_used() const noexcept { return used_; }
 
  private:
   std::byte* begin_;
   std::size_t used_ = 0;
 };
 
-/// Returns the slot index of the calling thread.
+/// Returns the arena index of the calling thread.
 template <Device D>
 Index arena_index([[maybe_unused]] const D& device) {
   if constexpr (requires { device.currentThreadId(); }) {
@@ -92,7 +92,7 @@ Index arena_index([[maybe_unused]] const D& device) {
   }
 }
 
-/// Returns the number of slots that a device needs. Any thread of the pool may run a task, even if
+/// Returns the number of arenas that a device needs. Any thread of the pool may run a task, even if
 /// the device uses fewer.
 template <Device D>
 Index arena_count([[maybe_unused]] const D& device) {

@@ -20,7 +20,7 @@ POSENC_ALWAYS_INLINE bool has_strict_fp_order() noexcept {
 /// has macros for -ffast-math, but none for -fassociative-math alone. Types that depend on the
 /// order of sums call it in their constructors: angles and double-double results.
 ///   Throws: ConfigError, unless POSENC_ALLOW_FAST_MATH is defined
-POSENC_ALWAYS_INLINE void check_order_of_sums(const char* function) {
+POSENC_ALWAYS_INLINE void check_strict_fp_order(const char* function) {
 #ifndef POSENC_ALLOW_FAST_MATH
   if (!has_strict_fp_order()) {
     fail<ConfigError>(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Views that pass the fast checks of nests() also pass check_extents() and check_output().
+// Views that pass the fast checks of passes_fast_checks() also pass check_extents() and check_output().
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include <posenc/tensor/detail/check_output.hpp>
@@ -8,7 +8,7 @@
 #include <array>
 #include <limits>
 
-namespace nests_test {
+namespace fast_checks_test {
 
 using posenc::HeadsView;
 using posenc::Index;
@@ -38,7 +38,7 @@ TEST_CASE("views of the common kind pass every check", "[tensor][strides]") {
                               .batch_stride = one_of(strides),
                               .seq_stride = one_of(strides),
                               .head_stride = one_of(strides)};
-    if (!posenc::detail::nests(x)) continue;
+    if (!posenc::detail::passes_fast_checks(x)) continue;
     ++nested;
     REQUIRE_NOTHROW(posenc::detail::check_extents("f", "x", x));
     REQUIRE_NOTHROW(posenc::detail::check_output("f", "x", x));
@@ -50,13 +50,13 @@ TEST_CASE("dense tensors are of the common kind in either order of axes", "[tens
   float memory = 0;
   for (const Index seq : {1, 5}) {
     for (const Index heads : {1, 3}) {
-      CHECK(posenc::detail::nests(HeadsView<float>{&memory, 2, seq, heads, 8}));
-      CHECK(posenc::detail::nests(
+      CHECK(posenc::detail::passes_fast_checks(HeadsView<float>{&memory, 2, seq, heads, 8}));
+      CHECK(posenc::detail::passes_fast_checks(
           HeadsView<float>{&memory, 2, seq, heads, 8, seq * heads * 8, 8, seq * 8}));
     }
   }
-  CHECK(!posenc::detail::nests(HeadsView<float>{nullptr, 2, 5, 3, 8}));
-  CHECK(!posenc::detail::nests(HeadsView<float>{&memory, 2, 5, 3, 8, 120, 24, 7}));
+  CHECK(!posenc::detail::passes_fast_checks(HeadsView<float>{nullptr, 2, 5, 3, 8}));
+  CHECK(!posenc::detail::passes_fast_checks(HeadsView<float>{&memory, 2, 5, 3, 8, 120, 24, 7}));
 }
 
-}  // namespace nests_test
+}  // namespace fast_checks_test

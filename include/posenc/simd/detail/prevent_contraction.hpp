@@ -12,7 +12,7 @@ namespace detail {
 /// where a product's rounding error is added later. Intended fusion is written as mul_add().
 ///   Cost: no instruction
 template <class T>
-POSENC_ALWAYS_INLINE T unfused(T x) noexcept {
+POSENC_ALWAYS_INLINE T prevent_contraction(T x) noexcept {
 #if POSENC_HAS_FMA && defined(__GNUC__) && !defined(__clang__)
 #if defined(__x86_64__) || defined(__i386__)
   asm("" : "+v"(x));  // NOLINT(hicpp-no-assembler): any vector register

@@ -8,7 +8,7 @@
 #include <array>
 #include <vector>
 
-namespace oscillator_reach_test {
+namespace oscillator_max_angle_test {
 
 using Catch::Matchers::Message;
 using posenc::HalfRotate;
@@ -71,4 +71,4 @@ TEST_CASE("one position past the end is enough to refuse, wherever it stands", "
   CHECK_NOTHROW(rope_of(1).rotate(x, Positions::range(limit - 2, 3)));
 }
 
-}  // namespace oscillator_reach_test
+}  // namespace oscillator_max_angle_test

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace schedule_test {
+namespace forward_schedule_test {
 
 using attention_test::Case;
 using attention_test::Mask;
@@ -33,7 +33,7 @@ struct Asked {
 /// Source that provides the tiles of tensors, on one thread at a time.
 template <class Tier>
 class RecordingKeys {
-  using Tensors = posenc::detail::TensorKeys<Tier, float>;
+  using Tensors = posenc::detail::TensorKvSource<Tier, float>;
 
  public:
   using Stored = typename Tensors::Stored;
@@ -43,8 +43,10 @@ class RecordingKeys {
       : tensors_(c.k.view(), c.v.view()), asked_(asked) {}
 
   Index heads() const noexcept { return tensors_.heads(); }
-  posenc::detail::StoredKeys stored() const noexcept { return tensors_.stored(); }
-  Scratch carve(posenc::detail::Carver& carver) const noexcept { return tensors_.carve(carver); }
+  posenc::detail::StoredKeyRanges stored() const noexcept { return tensors_.stored(); }
+  Scratch allocate(posenc::detail::ArenaAllocator& allocator) const noexcept {
+    return tensors_.allocate(allocator);
+  }
   auto tile(const AttentionSequence& s, Index head, Index tile, const KeyRange& seen,
             const Scratch& scratch) const {
     asked_.push_back({s.batch, head, tile, seen.begin, seen.end});
@@ -158,4 +160,4 @@ TEMPLATE_LIST_TEST_CASE("nobody asks for a tile that masks hide", "[attention][s
   CHECK(tiles == std::vector<Index>{0, 2, 4});
 }
 
-}  // namespace schedule_test
+}  // namespace forward_schedule_test

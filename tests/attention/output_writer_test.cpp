@@ -11,12 +11,12 @@
 #include <limits>
 #include <vector>
 
-namespace outputs_test {
+namespace output_writer_test {
 
 using attention_test::carved;
 using attention_test::StageCase;
 using posenc::Index;
-using posenc::detail::Carver;
+using posenc::detail::ArenaAllocator;
 using posenc::detail::SoftmaxState;
 using posenc::detail::Strip;
 
@@ -34,14 +34,14 @@ TEMPLATE_LIST_TEST_CASE("outputs are weighted values over sums", "[attention][ou
     posenc::AttentionOptions<T> options{.causal = posenc::Causal::No};
     if (sinking) options.sinks = sinks;
     Stage stage({1, heads, 1, queries, 4, 4, dim}, options, {}, {.lse = lse.view()});
-    posenc::detail::Slots slots;
+    posenc::detail::ScratchArenas arenas;
     struct All {
       Block block;
       SoftmaxState<T> sums;
     };
-    All all = carved(slots, [&](Carver& c) {
+    All all = allocate_from(arenas, [&](ArenaAllocator& c) {
       return All{Block(stage.plan, stage.rows(), c),
-                 SoftmaxState<T>::carve(c, stage.rows(), padded)};
+                 SoftmaxState<T>::allocate(c, stage.rows(), padded)};
     });
     all.block.load_queries(stage.sequence(), 0, 0, queries);
     all.sums.clear(stage.rows(), padded);
@@ -91,4 +91,4 @@ TEMPLATE_LIST_TEST_CASE("outputs are weighted values over sums", "[attention][ou
   }
 }
 
-}  // namespace outputs_test
+}  // namespace output_writer_test

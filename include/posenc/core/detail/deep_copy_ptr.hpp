@@ -12,15 +12,17 @@ namespace detail {
 /// of several types has one such member per type, because a std::variant compiles several times
 /// slower.
 template <class T>
-class Boxed {
+class DeepCopyPtr {
  public:
-  Boxed() = default;
-  Boxed(const T& value) : value_(new T(value)) {}  // NOLINT: converts from its value
-  Boxed(const Boxed& other) : value_(other.value_ == nullptr ? nullptr : new T(*other.value_)) {}
-  Boxed& operator=(const Boxed&) = delete;  // a failure would leave its holder half assigned
-  ~Boxed() { delete value_; }
+  DeepCopyPtr() = default;
+  DeepCopyPtr(const T& value) : value_(new T(value)) {}  // NOLINT: converts from its value
+  DeepCopyPtr(const DeepCopyPtr& other)
+      : value_(other.value_ == nullptr ? nullptr : new T(*other.value_)) {}
+  DeepCopyPtr& operator=(const DeepCopyPtr&) =
+      delete;  // a failure would leave its holder half assigned
+  ~DeepCopyPtr() { delete value_; }
 
-  void swap(Boxed& other) noexcept { std::swap(value_, other.value_); }
+  void swap(DeepCopyPtr& other) noexcept { std::swap(value_, other.value_); }
   /// Returns the value, or nullptr if there is none.
   const T* get() const noexcept { return value_; }
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace far_biases_test {
+namespace overflowing_biases_test {
 
 using posenc::Alibi;
 using posenc::AlibiForm;
@@ -133,4 +133,4 @@ TEST_CASE("ALiBi and FIRE refuse what no score could hold", "[bias][errors]") {
             "1e+16");
 }
 
-}  // namespace far_biases_test
+}  // namespace overflowing_biases_test

@@ -4,7 +4,7 @@
 #include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/products.hpp>
-#include <posenc/kernels/slots.hpp>
+#include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -20,7 +20,7 @@ namespace detail {
 template <class Tier, class S, Scalar T>
 void pack_tile_panels(const HeadsView<const T>& k, const AttentionSequence& s, Index head,
                       Index tile, const KeyRange& seen, S* panels) noexcept {
-  const Index size = panel_lanes * stored_dim<S>(k.dim);
+  const Index size = panel_lanes * packed_dim<S>(k.dim);
   for (Index n = 0; n < tile_panels; ++n) {
     const Index panel_first = tile * tile_keys + n * panel_lanes;
     const Index first = (std::max)(seen.begin, panel_first);
@@ -48,7 +48,7 @@ bool pack_tile_rows(const HeadsView<const T>& v, const AttentionSequence& s, Ind
 /// Source of keys and values in the user's tensors. Each tile is packed before it is used, unless
 /// few queries read it unpacked, see unpacked_tiles.hpp.
 template <class Tier, Scalar T>
-class TensorKeys {
+class TensorKvSource {
  public:
   using Stored = PackedRowElement<Tier, T, T>;
 
@@ -57,21 +57,21 @@ class TensorKeys {
     Stored* values;
   };
 
-  TensorKeys(HeadsView<const T> k, HeadsView<const T> v) : k_(k), v_(v) {}
+  TensorKvSource(HeadsView<const T> k, HeadsView<const T> v) : k_(k), v_(v) {}
 
   Index heads() const noexcept { return k_.heads; }
   const HeadsView<const T>& keys() const noexcept { return k_; }
   const HeadsView<const T>& values() const noexcept { return v_; }
-  StoredKeys stored() const noexcept { return StoredKeys(k_.seq); }
+  StoredKeyRanges stored() const noexcept { return StoredKeyRanges(k_.seq); }
 
-  Scratch carve(Carver& carver) const noexcept {
-    return {carver.take<Stored>(tile_keys * stored_dim<Stored>(k_.dim)),
-            carver.take<Stored>(tile_keys * padded_value_dim(v_.dim))};
+  Scratch allocate(ArenaAllocator& allocator) const noexcept {
+    return {allocator.allocate<Stored>(tile_keys * packed_dim<Stored>(k_.dim)),
+            allocator.allocate<Stored>(tile_keys * padded_value_dim(v_.dim))};
   }
 
   /// Returns a packed tile. Keys outside `seen`, which lies within the tile, are not read.
-  KeyTile<Stored> tile(const AttentionSequence& s, Index head, Index tile, const KeyRange& seen,
-                       const Scratch& scratch) const noexcept {
+  KvTile<Stored> tile(const AttentionSequence& s, Index head, Index tile, const KeyRange& seen,
+                      const Scratch& scratch) const noexcept {
     pack_tile_panels<Tier>(k_, s, head, tile, seen, scratch.keys);
     const bool finite = pack_tile_rows<Tier>(v_, s, head, tile, seen, scratch.values);
     return {scratch.keys, scratch.values, padded_value_dim(v_.dim), finite, scratch.keys};

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace places_test {
+namespace attention_geometry_test {
 
 using posenc::Causal;
 using posenc::Index;
@@ -15,7 +15,7 @@ using posenc::detail::AttentionGeometry;
 using posenc::detail::AttentionSequence;
 using posenc::detail::AttentionShape;
 using posenc::detail::KeyRange;
-using posenc::detail::StoredKeys;
+using posenc::detail::StoredKeyRanges;
 
 namespace {
 
@@ -60,7 +60,8 @@ TEST_CASE("ranges of keys are what causal rules and windows show", "[attention][
           if (with_lengths) options.key_lengths = lengths;
           if (causal == Causal::FromStart || causal == Causal::No) options.query_starts = starts;
           const AttentionShape shape{2, 1, 5, 11};
-          const AttentionGeometry<float> geometry("attention", options, shape, StoredKeys(11), {});
+          const AttentionGeometry<float> geometry("attention", options, shape, StoredKeyRanges(11),
+                                                  {});
           CHECK(geometry.sequences() == 2);
           CHECK(ranges_are_right(options, geometry));
           CHECK(geometry.sequence(1).end == (with_lengths ? 4 : 11));
@@ -78,7 +79,8 @@ TEST_CASE("packed sequences have places of their own", "[attention][places]") {
   options.window = {4, -1};
   options.cu_seqlens_q = of_q;
   options.cu_seqlens_k = of_k;
-  const AttentionGeometry<float> geometry("attention", options, {1, 2, 7, 13}, StoredKeys(13), {});
+  const AttentionGeometry<float> geometry("attention", options, {1, 2, 7, 13}, StoredKeyRanges(13),
+                                          {});
   REQUIRE(geometry.sequences() == 3);
   CHECK(geometry.max_queries() == 5);
   CHECK(ranges_are_right(options, geometry));
@@ -98,14 +100,14 @@ TEST_CASE("a ring's first keys are counted where they were", "[attention][places
   options.causal = Causal::BottomRight;
   options.window = posenc::sliding_window(100);
   const AttentionGeometry<float> geometry("attention", options, {1, 1, 2, 300},
-                                          StoredKeys(of_sequences.data(), sequences), {});
+                                          StoredKeyRanges(of_sequences.data(), sequences), {});
   const AttentionSequence s = geometry.sequence(0);
   CHECK(s.begin == 128);
   CHECK(s.end == 300);
   CHECK(ranges_are_right(options, geometry));
   options.window = {};
   CHECK_THROWS_AS(AttentionGeometry<float>("attention", options, {1, 1, 2, 300},
-                                           StoredKeys(of_sequences.data(), sequences), {}),
+                                           StoredKeyRanges(of_sequences.data(), sequences), {}),
                   posenc::ConfigError);
 }
 
@@ -119,7 +121,7 @@ TEST_CASE("by position, ascending keys have a range and others are asked one by 
     Options options;
     options.causal = Causal::ByPosition;
     options.window = {2, -1};
-    const AttentionGeometry<float> geometry("attention", options, {1, 1, 3, 7}, StoredKeys(7),
+    const AttentionGeometry<float> geometry("attention", options, {1, 1, 3, 7}, StoredKeyRanges(7),
                                             {&queries, &keys});
     CHECK(geometry.needs_per_key_test() == !ascending);
     const AttentionSequence s = geometry.sequence(0);
@@ -146,8 +148,8 @@ TEST_CASE("a tile's keys have the positions that they have one by one", "[attent
   const auto starts = posenc::Positions::starts({100, -7}, 6);
   const auto table = posenc::Positions::real(2, listed);
   const auto check = [&](const Options& options, Index rows, const posenc::Positions* keys) {
-    const AttentionGeometry<float> geometry("attention", options, {rows, 1, 6, 6}, StoredKeys(6),
-                                            {nullptr, keys});
+    const AttentionGeometry<float> geometry("attention", options, {rows, 1, 6, 6},
+                                            StoredKeyRanges(6), {nullptr, keys});
     for (Index n = 0; n < geometry.sequences(); ++n) {
       const AttentionSequence s = geometry.sequence(n);
       double memory[6];
@@ -163,4 +165,4 @@ TEST_CASE("a tile's keys have the positions that they have one by one", "[attent
   check(batch, 2, &table);
 }
 
-}  // namespace places_test
+}  // namespace attention_geometry_test

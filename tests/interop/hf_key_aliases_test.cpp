@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-namespace hf_own_names_test {
+namespace hf_key_aliases_test {
 
 using nlohmann::json;
 using posenc::Index;
@@ -437,4 +437,4 @@ TEST_CASE("files that name another's type", "[interop]") {
       "of their rotation in files");
 }
 
-}  // namespace hf_own_names_test
+}  // namespace hf_key_aliases_test

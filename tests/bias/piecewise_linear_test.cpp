@@ -10,7 +10,7 @@
 #include <cmath>
 #include <vector>
 
-namespace hinges_test {
+namespace piecewise_linear_test {
 
 using posenc::Index;
 using Values = std::vector<double>;
@@ -106,4 +106,4 @@ TEST_CASE("PiecewiseLinear without breakpoints is a line", "[piecewise_linear]")
   CHECK(scores == std::vector<double>(3, 100 + 0.5 + 3 * (1 * 1 + 2)));
 }
 
-}  // namespace hinges_test
+}  // namespace piecewise_linear_test
