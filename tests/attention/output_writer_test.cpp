@@ -13,7 +13,7 @@
 
 namespace output_writer_test {
 
-using attention_test::carved;
+using attention_test::allocate_from;
 using attention_test::StageCase;
 using posenc::Index;
 using posenc::detail::ArenaAllocator;

@@ -10,7 +10,7 @@
 
 namespace query_block_test {
 
-using attention_test::carved;
+using attention_test::allocate_from;
 using attention_test::Shape;
 using attention_test::StageCase;
 using posenc::Index;

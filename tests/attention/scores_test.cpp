@@ -14,7 +14,7 @@
 
 namespace scores_test {
 
-using attention_test::carved;
+using attention_test::allocate_from;
 using attention_test::StageCase;
 using posenc::Index;
 using posenc::detail::ActiveLanes;

@@ -10,7 +10,7 @@
 
 namespace tensor_kv_source_test {
 
-using attention_test::carved;
+using attention_test::allocate_from;
 using attention_test::Case;
 using posenc::Index;
 using posenc::detail::ArenaAllocator;

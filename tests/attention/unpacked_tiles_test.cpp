@@ -16,7 +16,7 @@
 
 namespace unpacked_tiles_test {
 
-using attention_test::carved;
+using attention_test::allocate_from;
 using attention_test::Shape;
 using attention_test::StageCase;
 using posenc::Index;

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -40,7 +41,10 @@ class ScaledRows {
       const float scale = most / 127;
       scales_[at(row * blocks() + b)] = scale;
       for (Index d = begin; d < end; ++d) {
-        numbers_[at(row * dim_ + d)] = static_cast<std::int8_t>(std::lrint(x[d] / scale));
+        // A block with a value that is not finite decodes to values that are not finite.
+        const float number = x[d] / scale;
+        numbers_[at(row * dim_ + d)] =
+            static_cast<std::int8_t>(std::isfinite(number) ? std::lrint(number) : 1);
       }
     }
   }
@@ -148,7 +152,9 @@ class ScaledKeys {
       inside::pack_panel<Tier>(scratch.rows, dim, 0, lanes, dim,
                                scratch.keys + j / lanes * lanes * dim);
     }
-    return {scratch.keys, scratch.values, value_stride(), true, scratch.keys};
+    const bool finite =
+        inside::all_finite<Tier>(scratch.values, inside::tile_keys * value_stride());
+    return {scratch.keys, scratch.values, value_stride(), finite, scratch.keys};
   }
 
  private:
@@ -168,6 +174,8 @@ TEST_CASE("an 8-bit cache with scales attends as a cache of its decoded floats",
   auto k = Heads<float>::random(random, 2, keys, kv_heads, dim);
   auto v = Heads<float>::random(random, 2, keys, kv_heads, value_dim);
   auto q = Heads<float>::random(random, 2, queries, heads, dim);
+  // Visible to the last query alone.
+  v.view().row(0, keys - 1, 0)[3] = std::numeric_limits<float>::infinity();
   const posenc::KvCacheConfig config{.sequences = 2,
                                      .kv_heads = kv_heads,
                                      .head_dim = dim,
@@ -202,6 +210,8 @@ TEST_CASE("an 8-bit cache with scales attends as a cache of its decoded floats",
                                                      value_dim, out.view(), options, bias, {}, {});
   CHECK(support::same_bits(out.view(), expected.view()));
   CHECK(longest == keys);
+  for (Index d = 0; d < value_dim; ++d) CHECK(std::isfinite(out.view().row(0, queries - 2, 0)[d]));
+  CHECK_FALSE(std::isfinite(out.view().row(0, queries - 1, 0)[3]));
 }
 
 }  // namespace scaled_cache_test
