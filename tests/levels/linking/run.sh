@@ -33,24 +33,29 @@ shared_by_mistake() {
 tags_of() { nm -C "$1" | grep -oE 'posenc::v[0-9]+_[0-9]+_[a-z][a-z0-9_]*' | sort -u; }
 
 read -ra eigen <<<"${EIGEN_FLAGS:-$(pkg-config --cflags eigen3)}"
-objects=()
-declare -A owner_of=()
+objects=() commands=()
 for compiler in "${compilers[@]}"; do
   for optimisation in "${optimisations[@]}"; do
     for level in "${levels[@]}"; do
       name="unit_${#objects[@]}"
-      "$compiler" -std=c++20 "$optimisation" -march="$level" -w -DUNIT="$name" -I "$here/../../../include" "${eigen[@]}" \
-        -c "$here/unit.cpp" -o "$work/$name.o"
-      if shared_by_mistake "$work/$name.o"; then
-        echo "these are shared by units with other flags than $compiler $optimisation -march=$level"; exit 1
-      fi
-      tag="$(tags_of "$work/$name.o")"
-      if [[ "$tag" == *$'\n'* || "${owner_of["$tag"]:="$compiler $level"}" != "$compiler $level" ]]; then
-        echo "$compiler -march=$level gives the tag '$tag', which ${owner_of["$tag"]:-nobody} has"; exit 1
-      fi
-      objects+=("$compiler $optimisation -march=$level")
+      commands+=("$(printf '%q ' "$compiler" -std=c++20 "$optimisation" -march="$level" -w -DUNIT="$name" \
+        -I "$here/../../../include" "${eigen[@]}" -c "$here/unit.cpp" -o "$work/$name.o")")
+      objects+=("$compiler $optimisation $level")
     done
   done
+done
+printf '%s\0' "${commands[@]}" | xargs -0 -n 1 -P "$(nproc)" bash -c
+
+declare -A owner_of=()
+for i in "${!objects[@]}"; do
+  read -r compiler optimisation level <<<"${objects[i]}"
+  if shared_by_mistake "$work/unit_$i.o"; then
+    echo "these are shared by units with other flags than $compiler $optimisation -march=$level"; exit 1
+  fi
+  tag="$(tags_of "$work/unit_$i.o")"
+  if [[ "$tag" == *$'\n'* || "${owner_of["$tag"]:="$compiler $level"}" != "$compiler $level" ]]; then
+    echo "$compiler -march=$level gives the tag '$tag', which ${owner_of["$tag"]:-nobody} has"; exit 1
+  fi
 done
 
 # Runs every pair with different levels or compilers, in both orders, unless a third property
