@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Headers, CMake package and pkg-config files. Nothing depends on the architecture, and the tree may be moved.
+# Headers, CMake package and pkg-config files: the component posenc. The licence is a component of its own, because packages
+# have other places for it. Nothing depends on the architecture, and the tree may be moved.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -7,13 +8,14 @@ include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_DATADIR}/cmake/posenc")
 set(pkgconfig_dir "${CMAKE_INSTALL_DATADIR}/pkgconfig")
 
-install(TARGETS posenc_core EXPORT posencCoreTargets FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
-install(EXPORT posencCoreTargets NAMESPACE posenc:: DESTINATION "${package_dir}")
+install(TARGETS posenc_core EXPORT posencCoreTargets
+        FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT posenc)
+install(EXPORT posencCoreTargets NAMESPACE posenc:: DESTINATION "${package_dir}" COMPONENT posenc)
 install(TARGETS posenc_interop EXPORT posencInteropTargets)
-install(EXPORT posencInteropTargets NAMESPACE posenc:: DESTINATION "${package_dir}")
+install(EXPORT posencInteropTargets NAMESPACE posenc:: DESTINATION "${package_dir}" COMPONENT posenc)
 if(POSENC_WITH_EIGEN)
   install(TARGETS posenc EXPORT posencTargets)
-  install(EXPORT posencTargets NAMESPACE posenc:: DESTINATION "${package_dir}")
+  install(EXPORT posencTargets NAMESPACE posenc:: DESTINATION "${package_dir}" COMPONENT posenc)
 endif()
 
 configure_package_config_file(
@@ -23,13 +25,13 @@ configure_package_config_file(
 write_basic_package_version_file(
   "${PROJECT_BINARY_DIR}/posencConfigVersion.cmake" COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES "${PROJECT_BINARY_DIR}/posencConfig.cmake" "${PROJECT_BINARY_DIR}/posencConfigVersion.cmake"
-        DESTINATION "${package_dir}")
+        DESTINATION "${package_dir}" COMPONENT posenc)
 
 file(RELATIVE_PATH prefix_from_pc "${CMAKE_INSTALL_FULL_DATADIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
 string(REGEX REPLACE "/$" "" prefix_from_pc "${prefix_from_pc}")
 file(RELATIVE_PATH include_from_prefix "${CMAKE_INSTALL_PREFIX}" "${CMAKE_INSTALL_FULL_INCLUDEDIR}")
 configure_file(cmake/posenc-core.pc.in "${PROJECT_BINARY_DIR}/posenc-core.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/posenc-core.pc" DESTINATION "${pkgconfig_dir}")
+install(FILES "${PROJECT_BINARY_DIR}/posenc-core.pc" DESTINATION "${pkgconfig_dir}" COMPONENT posenc)
 
 if(POSENC_WITH_EIGEN)
   # Eigen's headers are somebody else's, and -isystem says so; MSVC and downloaded copies have no such path.
@@ -43,7 +45,7 @@ if(POSENC_WITH_EIGEN)
     endif()
   endif()
   configure_file(cmake/posenc.pc.in "${PROJECT_BINARY_DIR}/posenc.pc" @ONLY)
-  install(FILES "${PROJECT_BINARY_DIR}/posenc.pc" DESTINATION "${pkgconfig_dir}")
+  install(FILES "${PROJECT_BINARY_DIR}/posenc.pc" DESTINATION "${pkgconfig_dir}" COMPONENT posenc)
 endif()
 
-install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT posenc_license)
