@@ -4,7 +4,7 @@
 #
 #   cmake/install-deps.sh            everything that README's commands need
 #   cmake/install-deps.sh tour|test|bench   only what that command needs
-#   cmake/install-deps.sh ci         everything, clang's compiler and tools, cross compilers with qemu, and node
+#   cmake/install-deps.sh ci         everything, clang's compiler and tools, cross compilers with qemu, node, and meson
 #   cmake/install-deps.sh peers      what bench needs, and the libraries that POSENC_BENCH_PEERS measures beside posenc
 set -euo pipefail
 
@@ -21,7 +21,7 @@ cluster=(libopenmpi-dev openmpi-bin)  # for examples/ring_attention alone
 bench=(libbenchmark-dev)
 peers=(libopenblas-dev libdnnl-dev libtorch-dev)
 tools=(clang clang-format clang-tidy libclang-rt-dev libc++-dev g++-aarch64-linux-gnu qemu-user g++-mingw-w64-x86-64-posix
-  g++-riscv64-linux-gnu wasi-libc libc++-dev-wasm32 libclang-rt-dev-wasm32 lld nodejs)
+  g++-riscv64-linux-gnu wasi-libc libc++-dev-wasm32 libclang-rt-dev-wasm32 lld nodejs meson)
 
 case "${1:-all}" in
   tour) needed=("${build[@]}" "${tour[@]}") ;;
@@ -47,7 +47,7 @@ is_present() {
     g++-mingw-w64-x86-64-posix) command -v x86_64-w64-mingw32-g++-posix >/dev/null ;;
     openmpi-bin) command -v mpirun >/dev/null ;;
     qemu-user) command -v qemu-aarch64 >/dev/null ;;
-    cmake | git | pkg-config | clang-format | clang-tidy) command -v "$1" >/dev/null ;;
+    cmake | git | pkg-config | clang-format | clang-tidy | meson) command -v "$1" >/dev/null ;;
     *) [[ "$(dpkg-query --show --showformat '${db:Status-Status}' "$1" 2>/dev/null)" == installed ]] ;;
   esac
 }
