@@ -45,7 +45,7 @@ struct ForwardPass {
     lay_out(function, config, inputs);
     is_self = new_key_positions == nullptr;
     query_positions.emplace(new_query_positions);
-    if (is_self) {
+    if (new_key_positions == nullptr) {
       key_positions.reset();
     } else {
       key_positions.emplace(*new_key_positions);
