@@ -48,14 +48,8 @@ run_block() {
   (cd "$1" && bare bash -euo pipefail -c "$lines") >"$work/log" 2>&1 || { echo "$lines"; cat "$work/log"; return 1; } >&2
 }
 
-# A copy of what git would commit: the repository that the pages' lines install, add or fetch.
-mkdir "$work/posenc"
-git -C "$source_dir" ls-files -z --cached --others --exclude-standard |
-  (cd "$source_dir" && while IFS= read -r -d '' file; do if [[ -e "$file" ]]; then printf '%s\0' "$file"; fi; done) |
-  tar --directory "$source_dir" --null --files-from - --create | tar --directory "$work/posenc" --extract
-git -C "$work/posenc" init --quiet --initial-branch main
-git -C "$work/posenc" add --all
-git -C "$work/posenc" -c user.name=posenc -c user.email=posenc@localhost commit --quiet --message copy
+# The repository that the pages' lines install, add or fetch.
+"$source_dir/tests/support/copy_repository.sh" "$work/posenc"
 
 # project <name> <program's folder> <line for CMakeLists.txt>...
 project() {

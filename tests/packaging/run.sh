@@ -111,14 +111,7 @@ meson_project() {
 }
 
 meson_wrap() {
-  # What git would commit.
-  mkdir "$work/posenc"
-  git -C "$source_dir" ls-files -z --cached --others --exclude-standard |
-    (cd "$source_dir" && while IFS= read -r -d '' file; do if [[ -e "$file" ]]; then printf '%s\0' "$file"; fi; done) |
-    tar --directory "$source_dir" --null --files-from - --create | tar --directory "$work/posenc" --extract
-  git -C "$work/posenc" init --quiet --initial-branch main
-  git -C "$work/posenc" add --all
-  git -C "$work/posenc" -c user.name=posenc -c user.email=posenc@localhost commit --quiet --message copy
+  "$source_dir/tests/support/copy_repository.sh" "$work/posenc"
 
   meson_project meson
   quietly meson test -C "$work/meson/build"
