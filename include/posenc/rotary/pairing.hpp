@@ -45,7 +45,7 @@ POSENC_STABLE_END
 POSENC_BEGIN
 namespace detail {
 
-/// Placeholder if no pairing is named, for the compile-time diagnostic.
+/// Type that stands for a missing pairing; a compile-time diagnostic rejects it.
 struct NoPairing {};
 
 template <class P>
