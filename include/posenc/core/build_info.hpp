@@ -25,7 +25,7 @@ struct BuildInfo {
   bool fma = false;      ///< fused multiply-add in hardware, which bit-exact contracts require
   bool bfloat16_products = false;  ///< POSENC_BFLOAT16_PRODUCTS
   bool checked = false;            ///< POSENC_CHECKED
-  bool fast_math = false;
+  bool fast_math = false;          ///< POSENC_FAST_MATH: no guarantees of accuracy and infinities
 };
 
 namespace detail {
