@@ -17,18 +17,22 @@ struct Bfloat16 {
   /// Leaves the number uninitialised, like a float. Bfloat16{} is zero.
   Bfloat16() = default;
 
+  /// Rounds a float to nearest even. Magnitudes that round to 2^128 become infinity.
   POSENC_ALWAYS_INLINE constexpr explicit Bfloat16(float value) noexcept
       : bits_(rounded_bits(value)) {}
 
+  /// Returns the number as a float, which is exact.
   POSENC_ALWAYS_INLINE constexpr operator float() const noexcept {  // NOLINT: exact
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits_) << 16);
   }
 
+  /// Returns the number with these bits, in the bfloat16 format.
   POSENC_ALWAYS_INLINE constexpr static Bfloat16 from_bits(std::uint16_t bits) noexcept {
     Bfloat16 number{};
     number.bits_ = bits;
     return number;
   }
+  /// Returns the bits of the number, in the bfloat16 format.
   POSENC_ALWAYS_INLINE constexpr std::uint16_t bits() const noexcept { return bits_; }
 
  private:

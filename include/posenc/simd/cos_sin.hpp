@@ -9,8 +9,8 @@ POSENC_BEGIN
 /// cos and sin of the same angles, one per lane.
 template <class P>
 struct CosSinOf {
-  P cos;
-  P sin;
+  P cos;  ///< cosine of each lane's angle
+  P sin;  ///< sine of each lane's angle
 };
 
 namespace detail {

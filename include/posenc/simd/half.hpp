@@ -17,8 +17,10 @@ struct Half {
   /// Leaves the number uninitialised, like a float. Half{} is zero.
   Half() = default;
 
+  /// Rounds a float to nearest even. Magnitudes from 65520 on become infinity.
   POSENC_ALWAYS_INLINE constexpr explicit Half(float value) noexcept : bits_(rounded_bits(value)) {}
 
+  /// Returns the number as a float, which is exact. A NaN becomes quiet.
   POSENC_ALWAYS_INLINE constexpr operator float() const noexcept {  // NOLINT: exact
     const std::uint32_t sign = (bits_ & 0x8000u) << 16;
     const std::uint32_t magnitude = bits_ & 0x7fffu;
@@ -31,11 +33,13 @@ struct Half {
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | sign);
   }
 
+  /// Returns the number with these bits, in the binary16 format.
   POSENC_ALWAYS_INLINE constexpr static Half from_bits(std::uint16_t bits) noexcept {
     Half number{};
     number.bits_ = bits;
     return number;
   }
+  /// Returns the bits of the number, in the binary16 format.
   POSENC_ALWAYS_INLINE constexpr std::uint16_t bits() const noexcept { return bits_; }
 
  private:

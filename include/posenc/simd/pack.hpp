@@ -63,15 +63,20 @@ struct Pack {
   using Bits = typename Ops::Bits;
 
  public:
+  /// Number of lanes.
   static constexpr Index width = Ops::width;
 
+  /// The lanes, in the vector type of the tier.
   typename Ops::V v;
 
   /// Returns a pack with x in every lane.
   POSENC_ALWAYS_INLINE static Pack broadcast(T x) noexcept { return {Ops::broadcast(x)}; }
+  /// Returns a pack of zeros.
   POSENC_ALWAYS_INLINE static Pack zero() noexcept { return {typename Ops::V{}}; }
 
+  /// Loads `width` consecutive values.
   POSENC_ALWAYS_INLINE static Pack load(const T* p) noexcept { return {Ops::load(p)}; }
+  /// Stores all lanes to consecutive addresses.
   POSENC_ALWAYS_INLINE void store(T* p) const noexcept { Ops::store(p, v); }
   /// Loads the first n values, 0 <= n <= width. The other lanes are zero, and their memory is not
   /// accessed.
@@ -104,13 +109,17 @@ struct Pack {
     return {Ops::combine_shift(n, a.v, b.v)};
   }
 
-  // Every operator rounds once, like the scalar operator.
+  /// Returns a + b in every lane, rounded once.
   POSENC_ALWAYS_INLINE friend Pack operator+(Pack a, Pack b) noexcept { return {a.v + b.v}; }
+  /// Returns a - b in every lane, rounded once.
   POSENC_ALWAYS_INLINE friend Pack operator-(Pack a, Pack b) noexcept { return {a.v - b.v}; }
+  /// Returns a * b in every lane, rounded once. No compiler fuses it with a following addition.
   POSENC_ALWAYS_INLINE friend Pack operator*(Pack a, Pack b) noexcept {
     return {detail::prevent_contraction(a.v * b.v)};
   }
+  /// Returns a / b in every lane, rounded once.
   POSENC_ALWAYS_INLINE friend Pack operator/(Pack a, Pack b) noexcept { return {a.v / b.v}; }
+  /// Returns -a in every lane; the sign of 0 changes, too.
   POSENC_ALWAYS_INLINE friend Pack operator-(Pack a) noexcept { return {-a.v}; }
   /// Returns a b + c, fused wherever POSENC_HAS_FMA.
   POSENC_ALWAYS_INLINE friend Pack mul_add(Pack a, Pack b, Pack c) noexcept {
@@ -137,16 +146,19 @@ struct Pack {
     return {Ops::smaller(a.v, b.v)};
   }
 
-  // Operations on the lanes' bits as unsigned integers.
+  /// Returns the bitwise and of the lanes' bits.
   POSENC_ALWAYS_INLINE friend Pack operator&(Pack a, Pack b) noexcept {
     return {Ops::bit_and(a.v, b.v)};
   }
+  /// Returns the bitwise exclusive or of the lanes' bits.
   POSENC_ALWAYS_INLINE friend Pack operator^(Pack a, Pack b) noexcept {
     return {Ops::bit_xor(a.v, b.v)};
   }
+  /// Returns the sum of the lanes' bits as unsigned integers; overflow wraps around.
   POSENC_ALWAYS_INLINE friend Pack add_bits(Pack a, Pack b) noexcept {
     return from_bits(a.bits() + b.bits());
   }
+  /// Returns the lanes' bits shifted left by N, with zeros shifted in; 0 <= N < the bits of T.
   template <int N>
   POSENC_ALWAYS_INLINE friend Pack shift_left(Pack a) noexcept {
     return from_bits(a.bits() << N);
@@ -191,23 +203,29 @@ struct Pack {
     }
   }
 
-  // Reductions over the lanes, in an order that depends on the tier.
+  /// Returns the sum of the lanes, added in an order that depends on the tier.
   POSENC_ALWAYS_INLINE friend T sum(Pack a) noexcept { return Ops::sum(a.v); }
+  /// Returns the largest lane. If a lane is NaN, the result depends on the tier.
   POSENC_ALWAYS_INLINE friend T maximum(Pack a) noexcept { return Ops::maximum(a.v); }
 
   // Conversions from and to 16-bit numbers in memory at the untyped address p, for float only.
-  // Stores round to nearest even, keep denormals, and store NaN as NaN.
+  /// Loads `width` binary16 numbers and converts them to float, which is exact.
   POSENC_ALWAYS_INLINE static Pack load_half(
       const void* p) noexcept requires std::same_as<T, float> {
     return {Ops::load_half(p)};
   }
+  /// Stores the lanes as `width` binary16 numbers, rounded to nearest even. Denormals and NaN are
+  /// kept.
   POSENC_ALWAYS_INLINE void store_half(void* p) const noexcept requires std::same_as<T, float> {
     Ops::store_half(p, v);
   }
+  /// Loads `width` bfloat16 numbers and converts them to float, which is exact.
   POSENC_ALWAYS_INLINE static Pack load_bfloat16(
       const void* p) noexcept requires std::same_as<T, float> {
     return {Ops::load_bfloat16(p)};
   }
+  /// Stores the lanes as `width` bfloat16 numbers, rounded to nearest even. Denormals and NaN are
+  /// kept.
   POSENC_ALWAYS_INLINE void store_bfloat16(void* p) const noexcept requires std::same_as<T, float> {
     Ops::store_bfloat16(p, v);
   }
@@ -254,11 +272,12 @@ struct Pack {
     return {Ops::add_pair_products(sum.v, a.v, b.v)};
   }
 
-  // Stores and conversions that round double to float.
+  /// Stores the lanes as `width` floats, rounded to nearest even.
   POSENC_ALWAYS_INLINE void store_rounded(
       float* p) const noexcept requires std::same_as<T, double> {
     Ops::store_rounded(p, v);
   }
+  /// Stores the first n lanes as floats, rounded to nearest even, 0 <= n <= width.
   POSENC_ALWAYS_INLINE void store_rounded_partial(
       float* p, Index n) const noexcept requires std::same_as<T, double> {
     Ops::store_rounded_partial(p, n, v);

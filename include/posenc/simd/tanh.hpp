@@ -9,7 +9,7 @@ POSENC_BEGIN
 ///   Accuracy: 2.6 ulp (2.7 without FMA); odd; magnitudes never exceed 1 and are exactly 1 from
 ///             |x| = 10 on (double: 20); tiny x is returned unchanged; NaN stays NaN
 ///   Bits:     all tiers with FMA return the same bits
-///   Cost:     19 operations (double: 24) and a division; no branch, no table.
+///   Cost:     19 operations (double: 24) and a division; no branch, no table
 template <class T, class Tier>
 POSENC_ALWAYS_INLINE Pack<T, Tier> tanh(Pack<T, Tier> x) noexcept {
   using P = Pack<T, Tier>;

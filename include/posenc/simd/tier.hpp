@@ -9,65 +9,98 @@ POSENC_BEGIN
 /// translation unit permit the tier. Several can be allowed, so that one binary can test and time
 /// them. `registers` is the number of vector registers, in which kernels hold their accumulators.
 namespace tier {
+/// Plain C++, one lane per pack: the tier of all other processors.
 struct Scalar {
+  /// Name of the tier, as in POSENC_TIER.
   static constexpr const char* name = "scalar";
+  /// Number of vector registers.
   static constexpr int registers = 16;
 };
+/// SSE2, which every x86-64 processor has.
 struct Sse2 {
+  /// Name of the tier, as in POSENC_TIER.
   static constexpr const char* name = "sse2";
+  /// Number of vector registers.
   static constexpr int registers = 16;
 };
-struct Avx2 {  ///< AVX2 and FMA; conversions of Half are slower without F16C
+/// AVX2 and FMA. Conversions of Half are slower without F16C.
+struct Avx2 {
+  /// Name of the tier, as in POSENC_TIER.
   static constexpr const char* name = "avx2";
+  /// Number of vector registers.
   static constexpr int registers = 16;
 };
-struct Avx512 {  ///< AVX-512 F, BW, DQ and VL
+/// AVX-512 F, BW, DQ and VL.
+struct Avx512 {
+  /// Name of the tier, as in POSENC_TIER.
   static constexpr const char* name = "avx512";
+  /// Number of vector registers.
   static constexpr int registers = 32;
 };
-struct Neon {  ///< aarch64
+/// Advanced SIMD (NEON) of aarch64.
+struct Neon {
+  /// Name of the tier, as in POSENC_TIER.
   static constexpr const char* name = "neon";
+  /// Number of vector registers.
   static constexpr int registers = 32;
 };
 
+/// A list of tiers, from which functions deduce a pack of types.
 template <class... Tiers>
 struct List {};
+/// All tiers, also those that the flags do not allow.
 using All = List<Scalar, Sse2, Avx2, Avx512, Neon>;
 
+/// True if the flags of this translation unit permit Tier.
 template <class Tier>
 inline constexpr bool allowed = false;
+/// Always true.
 template <>
 inline constexpr bool allowed<Scalar> = true;
+/// True if the flags enable SSE2.
 template <>
 inline constexpr bool allowed<Sse2> = POSENC_HAS_SSE2 != 0;
+/// True if the flags enable AVX2 and FMA.
 template <>
 inline constexpr bool allowed<Avx2> = POSENC_HAS_AVX2 != 0;
+/// True if the flags enable AVX2, FMA and AVX-512 F, BW, DQ and VL.
 template <>
 inline constexpr bool allowed<Avx512> = POSENC_HAS_AVX512 != 0;
+/// True if the target is aarch64.
 template <>
 inline constexpr bool allowed<Neon> = POSENC_HAS_NEON != 0;
 
 /// The tier that processes a remainder that is too short for the vectors of Tier.
 template <class Tier>
 struct Narrower {
+  /// The narrower tier.
   using Type = Scalar;
 };
+/// Remainders of AVX-512 vectors are processed by AVX2.
 template <>
 struct Narrower<Avx512> {
+  /// The narrower tier.
   using Type = Avx2;
 };
+/// Remainders of AVX2 vectors are processed by SSE2.
 template <>
 struct Narrower<Avx2> {
+  /// The narrower tier.
   using Type = Sse2;
 };
 
-// Tiers under the names that POSENC_TIER uses.
 // NOLINTBEGIN(readability-identifier-naming)
+/// Tiers under the names that POSENC_TIER uses.
 namespace named {
+/// The tier that POSENC_TIER selects by `scalar`.
 using scalar = Scalar;
+/// The tier that POSENC_TIER selects by `sse2`.
 using sse2 = Sse2;
+/// The tier that POSENC_TIER selects by `avx2`.
 using avx2 = Avx2;
+/// The tier that POSENC_TIER selects by `avx512`.
 using avx512 = Avx512;
+/// The tier that POSENC_TIER selects by `neon`.
 using neon = Neon;
 }  // namespace named
 // NOLINTEND(readability-identifier-naming)
