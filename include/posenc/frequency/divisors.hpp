@@ -17,9 +17,12 @@ struct DivisorScaling {
   double attention_factor = 1;        ///< the multiplier of cos and sin
 };
 
+/// The names of DivisorScaling and of its fields.
 template <>
 struct RuleDescription<DivisorScaling> {
+  /// Name of the struct, for messages and tools.
   static constexpr auto name = "DivisorScaling";
+  /// Calls f(name, pointer to member) for every field, in order of declaration.
   template <class F>
   static constexpr void fields(const F& f) {
     using R = DivisorScaling;
@@ -60,7 +63,7 @@ inline std::vector<DoubleDouble> divided_power_law(double base, Index dim,
 
 /// Returns w_i' = w_i / divisor_i. Divisors are taken as exact. Divisors of 1 give the bits of
 /// Unscaled.
-///   Throws: ConfigError.
+///   Throws: ConfigError
 inline Frequencies frequencies(const DivisorScaling& rule) {
   constexpr auto name = RuleDescription<DivisorScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim);

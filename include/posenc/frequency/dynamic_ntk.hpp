@@ -27,9 +27,12 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+/// The names of DynamicNtkScaling and of its fields.
 template <>
 struct RuleDescription<DynamicNtkScaling> {
+  /// Name of the struct, for messages and tools.
   static constexpr auto name = "DynamicNtkScaling";
+  /// Calls f(name, pointer to member) for every field, in order of declaration.
   template <class F>
   static constexpr void fields(const F& f) {
     using R = DynamicNtkScaling;
@@ -44,7 +47,7 @@ struct RuleDescription<DynamicNtkScaling> {
 /// of the factor, L = original_max_position. Up to length L they are the bits of Unscaled.
 /// The result depends on the arguments alone. Keys cached under another length keep that length's
 /// rotation.
-///   Throws: ConfigError; PositionError for a negative length.
+///   Throws: ConfigError; PositionError for a negative length
 inline Frequencies frequencies(const DynamicNtkScaling& rule, Index length) {
   constexpr auto name = RuleDescription<DynamicNtkScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim, 4);

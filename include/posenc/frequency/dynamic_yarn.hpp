@@ -32,9 +32,12 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+/// The names of DynamicYarnScaling and of its fields.
 template <>
 struct RuleDescription<DynamicYarnScaling> {
+  /// Name of the struct, for messages and tools.
   static constexpr auto name = "DynamicYarnScaling";
+  /// Calls f(name, pointer to member) for every field, in order of declaration.
   template <class F>
   static constexpr void fields(const F& f) {
     using R = DynamicYarnScaling;
@@ -52,9 +55,9 @@ struct RuleDescription<DynamicYarnScaling> {
 /// Returns the frequencies of YarnScaling with factor max(length, M or L) / L; the attention factor
 /// follows from that factor. If the model was not finetuned, they are the bits of Unscaled up to
 /// length L.
-///   Throws: ConfigError; PositionError for a negative length.
+///   Throws: ConfigError; PositionError for a negative length
 ///   Source: the YaRN repository. Its finetuned form uses length / M beyond M, so that the factor
-///           drops back to 1 there. Here the factor keeps growing.
+///           drops back to 1 there. Here the factor keeps growing
 inline Frequencies frequencies(const DynamicYarnScaling& rule, Index length) {
   constexpr auto name = RuleDescription<DynamicYarnScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim);

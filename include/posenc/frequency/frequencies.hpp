@@ -20,7 +20,7 @@ class Frequencies;
 namespace detail {
 
 /// Builds Frequencies from DoubleDouble inv_freq, at full precision, for the rules of posenc.
-///   Throws: ConfigError, under the same conditions as Frequencies.
+///   Throws: ConfigError, under the same conditions as Frequencies
 Frequencies exact_frequencies(std::vector<DoubleDouble> inv_freq, double attention_factor = 1,
                               double softmax_scale_multiplier = 1);
 
@@ -45,7 +45,7 @@ inline void check_attention_factor(const char* function, double factor) {
 ///   softmax_scale_multiplier  multiplies the softmax scale; 1 except for DeepSeek
 /// Rules compute w_i in double-double (relative error <= 2^-95 of their definition). Frequencies
 /// given as double are taken as exact.
-///   Throws: ConfigError for values that are not finite, or factors that are not positive.
+///   Throws: ConfigError for values that are not finite, or factors that are not positive
 class Frequencies {
  public:
   /// Builds Frequencies from user-supplied inv_freq, taken as exact.
@@ -57,8 +57,11 @@ class Frequencies {
 
   /// Returns the number of pairs, rotary_dim / 2.
   Index pairs() const noexcept { return static_cast<Index>(inv_freq_.size()); }
+  /// Returns the number of rotated channels, 2 pairs().
   Index rotary_dim() const noexcept { return 2 * pairs(); }
+  /// Returns m, the factor of cos and sin.
   double attention_factor() const noexcept { return attention_factor_; }
+  /// Returns the factor for the softmax scale of attention.
   double softmax_scale_multiplier() const noexcept { return softmax_scale_multiplier_; }
 
   /// Returns w_i rounded to the nearest double, for printing and comparing.
@@ -69,6 +72,7 @@ class Frequencies {
     return rounded;
   }
 
+  /// True if both factors and all inverse frequencies, at full precision, are equal.
   friend bool operator==(const Frequencies&, const Frequencies&) = default;
 
  private:

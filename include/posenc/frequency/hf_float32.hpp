@@ -62,14 +62,16 @@ inline Frequencies replace_inv_freq(const Frequencies& exact, const std::vector<
 
 /// Returns inv_freq as Hugging Face computes it in float32, with the factors of frequencies(rule).
 ///   Accuracy: equal to Hugging Face's results, except where its pow is not correctly rounded: 1
-///             ulp off then, rarely 2. frequencies(rule) rounded to float is a few ulp off.
-///   Throws:   ConfigError.
-///   Source:   the float32 operations of huggingface/transformers, modeling_rope_utils.
+///             ulp off then, rarely 2. frequencies(rule) rounded to float is a few ulp off
+///   Throws:   ConfigError
+///   Source:   the float32 operations of huggingface/transformers, modeling_rope_utils
 inline Frequencies hf_float32_frequencies(const Unscaled& rule) {
   return detail::replace_inv_freq(frequencies(rule), detail::float32_inverse(detail::float32_powers(
                                                          rule.base, rule.rotary_dim)));
 }
 
+/// Overload for LinearScaling. Hugging Face divides the unscaled inverse frequencies by the factor.
+///   Throws: ConfigError
 inline Frequencies hf_float32_frequencies(const LinearScaling& rule) {
   const Frequencies exact = frequencies(rule);
   const auto unscaled = detail::float32_inverse(detail::float32_powers(rule.base, rule.rotary_dim));
@@ -77,7 +79,7 @@ inline Frequencies hf_float32_frequencies(const LinearScaling& rule) {
 }
 
 /// Overload for DynamicNtkScaling. The stretched base is computed in double.
-///   Throws: ConfigError; PositionError for a negative length.
+///   Throws: ConfigError; PositionError for a negative length
 inline Frequencies hf_float32_frequencies(const DynamicNtkScaling& rule, Index length) {
   const Frequencies exact = frequencies(rule, length);
   const auto original = static_cast<double>(rule.original_max_position);
@@ -96,6 +98,7 @@ inline Frequencies hf_float32_frequencies(const DynamicNtkScaling& rule, Index l
 
 /// Overload for YarnScaling. If the ramp's ends cross, Hugging Face does what
 /// YarnCrossing::Backwards says; the rule must name it.
+///   Throws: ConfigError
 inline Frequencies hf_float32_frequencies(const YarnScaling& rule) {
   using detail::to_float;
   const Frequencies exact = frequencies(rule);
@@ -116,6 +119,8 @@ inline Frequencies hf_float32_frequencies(const YarnScaling& rule) {
   return detail::replace_inv_freq(exact, inv_freq);
 }
 
+/// Overload for LongRopeScaling, for callers that select the regime once.
+///   Throws: ConfigError
 inline Frequencies hf_float32_frequencies(const LongRopeScaling& rule, LongRopeRegime regime) {
   using detail::to_float;
   const Frequencies exact = frequencies(rule, regime);
@@ -128,13 +133,14 @@ inline Frequencies hf_float32_frequencies(const LongRopeScaling& rule, LongRopeR
 }
 
 /// Overload for LongRopeScaling that selects the regime by the length.
-///   Throws: ConfigError; PositionError for a negative length.
+///   Throws: ConfigError; PositionError for a negative length
 inline Frequencies hf_float32_frequencies(const LongRopeScaling& rule, Index length) {
   return hf_float32_frequencies(rule, detail::longrope_regime(rule, length));
 }
 
 /// Overload for Llama3Scaling. It deviates if high_freq_factor == low_freq_factor: Hugging Face
 /// then divides by 0.
+///   Throws: ConfigError
 inline Frequencies hf_float32_frequencies(const Llama3Scaling& rule) {
   using detail::to_float;
   const Frequencies exact = frequencies(rule);
@@ -156,6 +162,8 @@ inline Frequencies hf_float32_frequencies(const Llama3Scaling& rule) {
   return detail::replace_inv_freq(exact, inv_freq);
 }
 
+/// Overload for ProportionalScaling. Pairs that do not rotate keep frequency 0.
+///   Throws: ConfigError
 inline Frequencies hf_float32_frequencies(const ProportionalScaling& rule) {
   const Frequencies exact = frequencies(rule);
   auto inv_freq = detail::float32_inverse(detail::float32_powers(rule.base, rule.head_dim));

@@ -21,9 +21,12 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+/// The names of LinearScaling and of its fields.
 template <>
 struct RuleDescription<LinearScaling> {
+  /// Name of the struct, for messages and tools.
   static constexpr auto name = "LinearScaling";
+  /// Calls f(name, pointer to member) for every field, in order of declaration.
   template <class F>
   static constexpr void fields(const F& f) {
     using R = LinearScaling;
@@ -34,7 +37,7 @@ struct RuleDescription<LinearScaling> {
 };
 
 /// Returns w_i' = w_i / factor. Factor 1 gives the bits of Unscaled.
-///   Throws: ConfigError.
+///   Throws: ConfigError
 inline Frequencies frequencies(const LinearScaling& rule) {
   constexpr auto name = RuleDescription<LinearScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim);

@@ -27,9 +27,12 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+/// The names of Llama3Scaling and of its fields.
 template <>
 struct RuleDescription<Llama3Scaling> {
+  /// Name of the struct, for messages and tools.
   static constexpr auto name = "Llama3Scaling";
+  /// Calls f(name, pointer to member) for every field, in order of declaration.
   template <class F>
   static constexpr void fields(const F& f) {
     using R = Llama3Scaling;
@@ -47,7 +50,7 @@ struct RuleDescription<Llama3Scaling> {
 /// is one formula for the three branches of Meta's code.
 /// If high == low, gamma_i is 1 for n_i >= low and 0 otherwise. Factor 1 gives the bits of
 /// Unscaled.
-///   Throws: ConfigError.
+///   Throws: ConfigError
 inline Frequencies frequencies(const Llama3Scaling& rule) {
   constexpr auto name = RuleDescription<Llama3Scaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim);

@@ -41,9 +41,12 @@ struct LongRopeScaling {
   std::optional<double> long_mscale = std::nullopt;
 };
 
+/// The names of LongRopeScaling and of its fields.
 template <>
 struct RuleDescription<LongRopeScaling> {
+  /// Name of the struct, for messages and tools.
   static constexpr auto name = "LongRopeScaling";
+  /// Calls f(name, pointer to member) for every field, in order of declaration.
   template <class F>
   static constexpr void fields(const F& f) {
     using R = LongRopeScaling;
@@ -98,7 +101,7 @@ inline double longrope_magnitude(double factor, Index length) {
 
 /// Returns w_i' = w_i / divisor_i of one regime, for callers that select the regime once, as vLLM
 /// does.
-///   Throws: ConfigError.
+///   Throws: ConfigError
 inline Frequencies frequencies(const LongRopeScaling& rule, LongRopeRegime regime) {
   constexpr auto name = RuleDescription<LongRopeScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim);
@@ -121,7 +124,7 @@ inline Frequencies frequencies(const LongRopeScaling& rule, LongRopeRegime regim
 
 /// Overload that selects the regime by the sequence length: Long beyond the trained length, as in
 /// Hugging Face and llama.cpp. Keys cached under the other regime keep that regime's rotation.
-///   Throws: ConfigError; PositionError for a negative length.
+///   Throws: ConfigError; PositionError for a negative length
 inline Frequencies frequencies(const LongRopeScaling& rule, Index length) {
   return frequencies(rule, detail::longrope_regime(rule, length));
 }

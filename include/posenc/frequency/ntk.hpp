@@ -32,9 +32,12 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+/// The names of NtkScaling and of its fields.
 template <>
 struct RuleDescription<NtkScaling> {
+  /// Name of the struct, for messages and tools.
   static constexpr auto name = "NtkScaling";
+  /// Calls f(name, pointer to member) for every field, in order of declaration.
   template <class F>
   static constexpr void fields(const F& f) {
     using R = NtkScaling;
@@ -44,9 +47,12 @@ struct RuleDescription<NtkScaling> {
   }
 };
 
+/// The names of AlphaNtkScaling and of its fields.
 template <>
 struct RuleDescription<AlphaNtkScaling> {
+  /// Name of the struct, for messages and tools.
   static constexpr auto name = "AlphaNtkScaling";
+  /// Calls f(name, pointer to member) for every field, in order of declaration.
   template <class F>
   static constexpr void fields(const F& f) {
     using R = AlphaNtkScaling;
@@ -68,7 +74,7 @@ inline std::vector<QuadDouble> ntk_power_law(const QuadDouble& base, const QuadD
 }  // namespace detail
 
 /// Returns w_i' = w_i * factor^(-2i / (rotary_dim - 2)). Factor 1 gives the bits of Unscaled.
-///   Throws: ConfigError.
+///   Throws: ConfigError
 inline Frequencies frequencies(const NtkScaling& rule) {
   constexpr auto name = RuleDescription<NtkScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim, 4);
@@ -79,7 +85,7 @@ inline Frequencies frequencies(const NtkScaling& rule) {
 }
 
 /// Returns the frequencies of NtkScaling with factor = alpha, bit-identical.
-///   Throws: ConfigError.
+///   Throws: ConfigError
 inline Frequencies frequencies(const AlphaNtkScaling& rule) {
   constexpr auto name = RuleDescription<AlphaNtkScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim, 4);

@@ -27,9 +27,12 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+/// The names of NtkByPartsScaling and of its fields.
 template <>
 struct RuleDescription<NtkByPartsScaling> {
+  /// Name of the struct, for messages and tools.
   static constexpr auto name = "NtkByPartsScaling";
+  /// Calls f(name, pointer to member) for every field, in order of declaration.
   template <class F>
   static constexpr void fields(const F& f) {
     using R = NtkByPartsScaling;
@@ -44,7 +47,7 @@ struct RuleDescription<NtkByPartsScaling> {
 
 /// Returns w_i' = w_i gamma_i + w_i / factor (1 - gamma_i), gamma_i = clamp((n_i - alpha) / (beta -
 /// alpha), 0, 1), n_i = L w_i / (2 pi). Factor 1 gives the bits of Unscaled.
-///   Throws: ConfigError.
+///   Throws: ConfigError
 inline Frequencies frequencies(const NtkByPartsScaling& rule) {
   constexpr auto name = RuleDescription<NtkByPartsScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim);

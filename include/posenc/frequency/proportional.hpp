@@ -26,9 +26,12 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+/// The names of ProportionalScaling and of its fields.
 template <>
 struct RuleDescription<ProportionalScaling> {
+  /// Name of the struct, for messages and tools.
   static constexpr auto name = "ProportionalScaling";
+  /// Calls f(name, pointer to member) for every field, in order of declaration.
   template <class F>
   static constexpr void fields(const F& f) {
     using R = ProportionalScaling;
@@ -41,7 +44,7 @@ struct RuleDescription<ProportionalScaling> {
 
 /// Returns w_i = base^(-2i / head_dim) / factor for i < floor(partial_rotary_factor * head_dim /
 /// 2), and 0 for the other pairs.
-///   Throws: ConfigError.
+///   Throws: ConfigError
 inline Frequencies frequencies(const ProportionalScaling& rule) {
   constexpr auto name = RuleDescription<ProportionalScaling>::name;
   detail::check_rotary_dim(name, rule.head_dim, 2, "head_dim");

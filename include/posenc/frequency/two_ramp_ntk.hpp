@@ -25,9 +25,12 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+/// The names of TwoRampNtkScaling and of its fields.
 template <>
 struct RuleDescription<TwoRampNtkScaling> {
+  /// Name of the struct, for messages and tools.
   static constexpr auto name = "TwoRampNtkScaling";
+  /// Calls f(name, pointer to member) for every field, in order of declaration.
   template <class F>
   static constexpr void fields(const F& f) {
     using R = TwoRampNtkScaling;
@@ -42,7 +45,7 @@ struct RuleDescription<TwoRampNtkScaling> {
 /// the indices of 1.25 and 0.75 rotations in L. The second goes from unscaled to the first between
 /// the indices of 16 and 2 rotations. The ends are rounded outward. Factor 1 gives the bits of
 /// Unscaled.
-///   Throws: ConfigError.
+///   Throws: ConfigError
 inline Frequencies frequencies(const TwoRampNtkScaling& rule) {
   constexpr auto name = RuleDescription<TwoRampNtkScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim, 4);

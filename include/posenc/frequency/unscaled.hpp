@@ -21,9 +21,12 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+/// The names of Unscaled and of its fields.
 template <>
 struct RuleDescription<Unscaled> {
+  /// Name of the struct, for messages and tools.
   static constexpr auto name = "Unscaled";
+  /// Calls f(name, pointer to member) for every field, in order of declaration.
   template <class F>
   static constexpr void fields(const F& f) {
     using R = Unscaled;
@@ -33,7 +36,7 @@ struct RuleDescription<Unscaled> {
 };
 
 /// Returns w_i = base^(-2i / rotary_dim).
-///   Throws: ConfigError.
+///   Throws: ConfigError
 inline Frequencies frequencies(const Unscaled& rule) {
   constexpr auto name = RuleDescription<Unscaled>::name;
   detail::check_rotary_dim(name, rule.rotary_dim);

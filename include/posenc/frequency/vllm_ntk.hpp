@@ -31,9 +31,12 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+/// The names of VllmNtkScaling and of its fields.
 template <>
 struct RuleDescription<VllmNtkScaling> {
+  /// Name of the struct, for messages and tools.
   static constexpr auto name = "VllmNtkScaling";
+  /// Calls f(name, pointer to member) for every field, in order of declaration.
   template <class F>
   static constexpr void fields(const F& f) {
     using R = VllmNtkScaling;
@@ -43,9 +46,12 @@ struct RuleDescription<VllmNtkScaling> {
   }
 };
 
+/// The names of VllmMixedNtkScaling and of its fields.
 template <>
 struct RuleDescription<VllmMixedNtkScaling> {
+  /// Name of the struct, for messages and tools.
   static constexpr auto name = "VllmMixedNtkScaling";
+  /// Calls f(name, pointer to member) for every field, in order of declaration.
   template <class F>
   static constexpr void fields(const F& f) {
     using R = VllmMixedNtkScaling;
@@ -57,7 +63,7 @@ struct RuleDescription<VllmMixedNtkScaling> {
 };
 
 /// Returns w_i' = w_i * factor^(-2 (i + 1) / rotary_dim). Factor 1 gives the bits of Unscaled.
-///   Throws: ConfigError.
+///   Throws: ConfigError
 inline Frequencies frequencies(const VllmNtkScaling& rule) {
   constexpr auto name = RuleDescription<VllmNtkScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim);
@@ -71,7 +77,7 @@ inline Frequencies frequencies(const VllmNtkScaling& rule) {
 
 /// Returns w_i' = w_i * exp(-ln(factor) * ((i + 1) / (rotary_dim / 2))^mixed_b), so that the last
 /// pair is divided by factor. Factor 1 gives the bits of Unscaled.
-///   Throws: ConfigError.
+///   Throws: ConfigError
 inline Frequencies frequencies(const VllmMixedNtkScaling& rule) {
   constexpr auto name = RuleDescription<VllmMixedNtkScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim);

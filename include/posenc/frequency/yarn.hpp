@@ -43,9 +43,12 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
+/// The names of YarnScaling and of its fields.
 template <>
 struct RuleDescription<YarnScaling> {
+  /// Name of the struct, for messages and tools.
   static constexpr auto name = "YarnScaling";
+  /// Calls f(name, pointer to member) for every field, in order of declaration.
   template <class F>
   static constexpr void fields(const F& f) {
     using R = YarnScaling;
@@ -117,7 +120,7 @@ inline void check_mscales(const YarnScaling& rule) {
 /// Returns YaRN's magnitude, k ln(factor) / 10 + 1, or 1 for factors up to 1; elsewhere called
 /// "get_mscale". If a file gives its attention factor relative to this magnitude, the reader
 /// multiplies the two. TeleChat3 uses k = 0.7.
-///   Throws: ConfigError for values that are not finite.
+///   Throws: ConfigError for values that are not finite
 inline double yarn_mscale(double factor, double k = 1) {
   if (!std::isfinite(factor) || !std::isfinite(k)) {
     detail::fail<ConfigError>("yarn_mscale", "factor and k must be finite but are ", factor,
@@ -132,7 +135,7 @@ inline double yarn_mscale(double factor, double k = 1) {
 /// in all YaRN code, not to rotary_dim / 2 - 1). high is at least low + 0.001.
 /// With YarnCrossing::Backwards high may be less than low. All pairs are then unscaled if high < 0,
 /// and all are divided by factor if low > rotary_dim - 1.
-///   Throws: ConfigError.
+///   Throws: ConfigError
 inline Frequencies frequencies(const YarnScaling& rule) {
   constexpr auto name = RuleDescription<YarnScaling>::name;
   detail::check_rotary_dim(name, rule.rotary_dim);
