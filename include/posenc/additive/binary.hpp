@@ -16,8 +16,11 @@
 
 POSENC_STABLE_BEGIN
 
-/// The two values of a bit: 0 and 1, or -1 and +1.
-enum class BinaryValues { ZeroOne, PlusMinusOne };
+/// The values that are added for a bit that is not set and for one that is.
+enum class BinaryValues {
+  ZeroOne,      ///< 0 and 1
+  PlusMinusOne  ///< -1 and +1
+};
 
 /// The treatment of a position that needs more bits than there are channels.
 enum class BinaryOverflow {
@@ -28,8 +31,8 @@ enum class BinaryOverflow {
 /// Settings of BinaryEncoding.
 struct BinaryEncodingConfig {
   Index model_dim = 0;  ///< required; channels above the position's highest bit get zero bits
-  BinaryValues values = BinaryValues::ZeroOne;
-  BinaryOverflow overflow = BinaryOverflow::Reject;
+  BinaryValues values = BinaryValues::ZeroOne;       ///< added for a bit that is 0 or 1
+  BinaryOverflow overflow = BinaryOverflow::Reject;  ///< for positions of more than model_dim bits
 };
 
 static_assert(std::is_trivially_copyable_v<BinaryEncodingConfig>);
@@ -46,11 +49,13 @@ POSENC_BEGIN
 ///   Types:  float, double, half, bfloat16; arithmetic in float (double for double), rounded once
 ///   Throws: ConfigError from the constructor. ShapeError; PositionError for a position that is not
 ///           an integer, is negative, or, unless overflow is Wrap, has more bits than there are
-///           channels. Nothing is written if a call throws.
+///           channels. Nothing is written if a call throws
 ///   Device: the threads of the device share the tokens; results are bit-identical
 ///   Cost:   one pass over x; one row of scratch per call
 class BinaryEncoding {
  public:
+  /// Constructs the encoding.
+  ///   Throws: ConfigError unless model_dim is positive
   explicit BinaryEncoding(const BinaryEncodingConfig& config) : config_(config) {
     if (config.model_dim < 1) {
       detail::fail<ConfigError>("BinaryEncoding", "model_dim must be given and positive but is ",
@@ -72,10 +77,12 @@ class BinaryEncoding {
                                    });
   }
 
+  /// Returns the settings.
   const BinaryEncodingConfig& config() const noexcept { return config_; }
+  /// Returns D, the width of the embeddings.
   Index model_dim() const noexcept { return config_.model_dim; }
 
-  // Diagnoses arguments that the call above does not accept.
+  /// Rejects other arguments at compile time, with a message that states the rule.
   template <class T = void>
   void add_to(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
     static_assert(detail::dependent_false<T>, POSENC_DETAIL_ADDITIVE_RULE);

@@ -21,8 +21,8 @@ POSENC_STABLE_BEGIN
 
 /// Extents of a grid of cells. A grid of one row is a 1-D table.
 struct GridShape {
-  Index rows = 0;
-  Index cols = 0;
+  Index rows = 0;  ///< number of rows of cells
+  Index cols = 0;  ///< number of columns of cells
 };
 
 /// Settings of resize_grid().
@@ -30,14 +30,17 @@ struct GridResizeConfig {
   GridShape source = {};                            ///< required
   GridShape target = {};                            ///< required
   ResizeFilter filter = ResizeFilter::Unspecified;  ///< required
+  /// Source points of the target cells.
   ResizeCoordinates coordinates = ResizeCoordinates::HalfPixel;
   bool antialias = false;   ///< widen the filter if a grid shrinks, as timm does; HalfPixel only
   Index prefix_tokens = 0;  ///< rows before the grid (class, registers) that are copied
   /// Rows after the grid (BEiT's rows for its class token) that are copied.
   Index suffix_tokens = 0;
-  /// Target cells per source cell. If given, it replaces target / source in the coordinates, and
-  /// the target must be floor(source * scale). DINO passes (target + 0.1) / source. HalfPixel only.
+  /// Target rows per source row. If given, it replaces target / source in the coordinates, and
+  /// target.rows must be floor(source.rows * row_scale). DINO passes
+  /// (target.rows + 0.1) / source.rows. HalfPixel only.
   std::optional<double> row_scale = std::nullopt;
+  /// Target columns per source column, with the rules of row_scale.
   std::optional<double> col_scale = std::nullopt;
 };
 
@@ -207,7 +210,7 @@ void store_sums(const double* sum, T* out, Index count) noexcept {
 ///             target.cols + suffix, D]
 ///   Types:    float, double, half, bfloat16; sums in double, rounded once (16-bit: through float)
 ///   Aliasing: table and out share no memory
-///   Throws:   ConfigError, ShapeError. Nothing is written then.
+///   Throws:   ConfigError, ShapeError. Nothing is written then
 ///   Accuracy: sums within 1e-14 of the largest input; torch's float results are off by some 3e-6.
 ///             Geometric: in addition, weights come from distances that are summed up in double
 ///   Device:   the threads of the device share the channels; results are bit-identical

@@ -30,11 +30,13 @@ POSENC_BEGIN
 ///   Shapes: x [B, S, D] of any width; positions [B or 1, S] on one axis, real ones too
 ///   Types:  float, double, half, bfloat16; arithmetic in float (double for double), rounded once;
 ///           half overflows to inf from 65520 on, float beyond 3.4e38
-///   Throws: ConfigError from the constructor. ShapeError; nothing is written then.
+///   Throws: ConfigError from the constructor. ShapeError; nothing is written then
 ///   Device: the threads of the device share the tokens; results are bit-identical
 ///   Cost:   one pass over x; one row of scratch per call
 class IntegerEncoding {
  public:
+  /// Constructs the encoding.
+  ///   Throws: ConfigError if max_length is negative
   explicit IntegerEncoding(const IntegerEncodingConfig& config = {}) : config_(config) {
     if (config.max_length < 0) {
       detail::fail<ConfigError>("IntegerEncoding", "max_length must not be negative but is ",
@@ -53,9 +55,10 @@ class IntegerEncoding {
         });
   }
 
+  /// Returns the settings.
   const IntegerEncodingConfig& config() const noexcept { return config_; }
 
-  // Diagnoses arguments that the call above does not accept.
+  /// Rejects other arguments at compile time, with a message that states the rule.
   template <class T = void>
   void add_to(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
     static_assert(detail::dependent_false<T>, POSENC_DETAIL_ADDITIVE_RULE);

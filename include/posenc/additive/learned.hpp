@@ -42,7 +42,7 @@ POSENC_BEGIN
 ///   Types:  float, double, half, bfloat16; arithmetic in float (double for double), rounded once
 ///   Throws: ConfigError, ShapeError from the constructor. ShapeError; PositionError for a position
 ///           that is not an integer or whose row is not in the table. Nothing is written if a call
-///           throws.
+///           throws
 ///   Device: the threads of the device share the tokens, in add_gradient() the channels; results
 ///           are bit-identical
 ///   Cost:   one pass over x. No allocation
@@ -51,6 +51,9 @@ class Learned {
   static_assert(detail::CheckScalar<T>::value);
 
  public:
+  /// Constructs the encoding from a view of the table.
+  ///   Throws: ShapeError if the view is not valid; ConfigError if row_offset exceeds 2^53 or
+  ///           padding_row is not a row of the table
   explicit Learned(MatrixView<const T> table, const LearnedConfig& config = {})
       : table_(table), config_(config) {
     detail::check_extents("Learned", "table", table);
@@ -77,7 +80,7 @@ class Learned {
         [&x](const auto& out, const T* row) { detail::store_rows<true>(out, row, x.dim); });
   }
 
-  // Diagnoses arguments that add_to() does not accept.
+  /// Rejects other element types at compile time, with a message that states the rule.
   template <class X>
   requires(!std::same_as<X, T>) void add_to(EmbeddingsView<X>, const Positions&) const {
     static_assert(!std::is_const_v<X>,
@@ -85,6 +88,7 @@ class Learned {
     static_assert(std::is_const_v<X>,
                   "posenc::Learned: x must have the type of the table's elements");
   }
+  /// Rejects other arguments at compile time, with a message that states the rule.
   template <class X = void>
   void add_to(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
     static_assert(detail::dependent_false<X>, POSENC_DETAIL_ADDITIVE_RULE);
@@ -122,8 +126,11 @@ class Learned {
                                  });
   }
 
+  /// Returns the view of the table, [rows, D].
   MatrixView<const T> table() const noexcept { return table_; }
+  /// Returns the settings.
   const LearnedConfig& config() const noexcept { return config_; }
+  /// Returns D, the width of the table.
   Index model_dim() const noexcept { return table_.cols; }
 
  private:
@@ -154,6 +161,7 @@ class Learned {
   LearnedConfig config_;
 };
 
+/// Deduces T from a view of a table, const or not.
 template <class T>
 Learned(MatrixView<T>, const LearnedConfig& = {}) -> Learned<std::remove_const_t<T>>;
 

@@ -12,9 +12,12 @@
 
 POSENC_STABLE_BEGIN
 
-/// The filter of a resize. Bicubic is Keys' cubic with a = -0.75, or -0.5 if antialiased, as in
-/// torch.
-enum class ResizeFilter { Unspecified, Bilinear, Bicubic };
+/// The filter of a resize, as in torch.
+enum class ResizeFilter {
+  Unspecified,  ///< no filter is given, which is a ConfigError
+  Bilinear,     ///< linear on each axis
+  Bicubic       ///< Keys' cubic with a = -0.75, or -0.5 if antialiased
+};
 
 /// The source point that a target cell samples, on either axis.
 enum class ResizeCoordinates {

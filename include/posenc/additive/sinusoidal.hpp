@@ -29,7 +29,12 @@ POSENC_STABLE_BEGIN
 ///   ConcatenatedEndInclusive  [s s s s c c c c]  base^(-i / (n - 1)), which ends at 1 / base
 ///                             tensor2tensor, fairseq, gemma.cpp, MLX; an odd width ends with 0.
 ///                             With n = 1, where fairseq and gemma.cpp divide by zero, it is 1
-enum class SinusoidalLayout { Unspecified, Interleaved, Concatenated, ConcatenatedEndInclusive };
+enum class SinusoidalLayout {
+  Unspecified,              ///< no layout is given, which is a ConfigError
+  Interleaved,              ///< sin and cos of a frequency are neighbours
+  Concatenated,             ///< all sin, then all cos
+  ConcatenatedEndInclusive  ///< all sin, then all cos; the last frequency is 1 / base
+};
 
 /// Settings of Sinusoidal.
 struct SinusoidalConfig {
@@ -140,7 +145,7 @@ class SinusoidalAxis {
 ///   Shapes:   x [B, S, D], D == model_dim; positions [B or 1, S] on one axis, real ones too
 ///   Types:    float, double, half, bfloat16; arithmetic in float (double for double), rounded once
 ///   Throws:   ConfigError from the constructor. ShapeError; PositionError if |start| + |position|
-///             exceeds 2^50; nothing is written then.
+///             exceeds 2^50; nothing is written then
 ///   Device:   the threads of the device share the tokens; results are bit-identical
 ///   Accuracy: sin and cos as stated at AnglePolicy::Exact, at any position; start + position is
 ///             rounded to double if it is not an integer
@@ -148,6 +153,8 @@ class SinusoidalAxis {
 ///             positions; one pass over x; one row of scratch per call
 class Sinusoidal {
  public:
+  /// Constructs the encoding.
+  ///   Throws: ConfigError
   explicit Sinusoidal(const SinusoidalConfig& config)
       : config_(checked(config)), axis_(name, config.model_dim, config.layout, config.base) {}
 
@@ -203,16 +210,19 @@ class Sinusoidal {
     return sum;
   }
 
+  /// Returns the settings.
   const SinusoidalConfig& config() const noexcept { return config_; }
+  /// Returns D, the width of the embeddings.
   Index model_dim() const noexcept { return config_.model_dim; }
   /// Returns w_i, fastest first.
   const Frequencies& frequencies() const noexcept { return axis_.frequencies(); }
 
-  // Diagnose arguments that the calls above do not accept.
+  /// Rejects other arguments at compile time, with a message that states the rule.
   template <class T = void>
   void add_to(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
     static_assert(detail::dependent_false<T>, POSENC_DETAIL_ADDITIVE_RULE);
   }
+  /// Rejects other arguments at compile time, with a message that states the rule.
   template <class T = void>
   void write_to(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
     static_assert(detail::dependent_false<T>, POSENC_DETAIL_ADDITIVE_RULE);

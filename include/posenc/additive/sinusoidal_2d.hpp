@@ -15,7 +15,11 @@ POSENC_STABLE_BEGIN
 
 /// The coordinate that the first half of the channels encodes. In MAE it is the column, although
 /// MAE's code calls that half "h".
-enum class GridAxisOrder { Unspecified, ColumnFirst, RowFirst };
+enum class GridAxisOrder {
+  Unspecified,  ///< no order is given, which is a ConfigError
+  ColumnFirst,  ///< the first half of the channels encodes the column
+  RowFirst      ///< the first half of the channels encodes the row
+};
 
 /// Settings of Sinusoidal2d.
 struct Sinusoidal2dConfig {
@@ -42,13 +46,15 @@ POSENC_BEGIN
 ///             axis 1 the column: Positions::grid(rows, cols)
 ///   Types:    float, double, half, bfloat16; arithmetic in float (double for double), rounded once
 ///   Throws:   ConfigError from the constructor. ShapeError; PositionError if |position| exceeds
-///             2^50; nothing is written then.
+///             2^50; nothing is written then
 ///   Device:   the threads of the device share the tokens; results are bit-identical
 ///   Accuracy: sin and cos as stated at AnglePolicy::Exact
 ///   Cost:     D / 2 sin and cos per position, once for all batch rows if they share their
 ///             positions; one pass over x; one row of scratch per call
 class Sinusoidal2d {
  public:
+  /// Constructs the encoding.
+  ///   Throws: ConfigError
   explicit Sinusoidal2d(const Sinusoidal2dConfig& config)
       : config_(checked(config)), axis_(name, config.model_dim / 2, config.layout, config.base) {}
 
@@ -64,16 +70,19 @@ class Sinusoidal2d {
     store<false>("Sinusoidal2d::write_to", device, out, positions);
   }
 
+  /// Returns the settings.
   const Sinusoidal2dConfig& config() const noexcept { return config_; }
+  /// Returns D, the width of the embeddings.
   Index model_dim() const noexcept { return config_.model_dim; }
   /// Returns w_i of either half, fastest first.
   const Frequencies& frequencies() const noexcept { return axis_.frequencies(); }
 
-  // Diagnose arguments that the calls above do not accept.
+  /// Rejects other arguments at compile time, with a message that states the rule.
   template <class T = void>
   void add_to(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
     static_assert(detail::dependent_false<T>, POSENC_DETAIL_ADDITIVE_RULE);
   }
+  /// Rejects other arguments at compile time, with a message that states the rule.
   template <class T = void>
   void write_to(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
     static_assert(detail::dependent_false<T>, POSENC_DETAIL_ADDITIVE_RULE);
