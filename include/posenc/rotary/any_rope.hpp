@@ -34,9 +34,11 @@ POSENC_BEGIN
 template <std::floating_point Real>
 class AnyRotationTable : public TableCalls<AnyRotationTable<Real>, Real> {
  public:
+  /// A table of any of the pairings.
   using Variant = std::variant<RotationTable<Interleaved, Real>, RotationTable<HalfRotate, Real>,
                                ChatGlmRotationTable<Real>>;
 
+  /// Holds a table whose pairing is known.
   template <class Pairing>
   AnyRotationTable(RotationTable<Pairing, Real> table)  // NOLINT: every table is one
       : table_(std::move(table)) {}
@@ -53,15 +55,19 @@ class AnyRotationTable : public TableCalls<AnyRotationTable<Real>, Real> {
   Index batch() const noexcept {
     return visit([](const auto& table) { return table.batch(); });
   }
+  /// Returns the number of positions S.
   Index seq() const noexcept {
     return visit([](const auto& table) { return table.seq(); });
   }
+  /// Returns the number of rotated channels of a head.
   Index rotary_dim() const noexcept {
     return visit([](const auto& table) { return table.rotary_dim(); });
   }
+  /// Returns the first rotated channel of a head.
   Index rotary_offset() const noexcept {
     return visit([](const auto& table) { return table.rotary_offset(); });
   }
+  /// Returns m, the factor that cos() and sin() include.
   double attention_factor() const noexcept {
     return visit([](const auto& table) { return table.attention_factor(); });
   }
@@ -96,7 +102,7 @@ class AnyRotationTable : public TableCalls<AnyRotationTable<Real>, Real> {
 class AnyRope : public RotaryCalls<AnyRope> {
  public:
   /// Constructs a Rope of that pairing; the arguments are those of Rope.
-  ///   Throws: ConfigError.
+  ///   Throws: ConfigError
   AnyRope(PairingKind pairing, Frequencies frequencies, Index rotary_offset = 0, PairAxes axes = {},
           AnglePolicy policy = AnglePolicy::Exact)
       : AnyRope(pairing == PairingKind::Interleaved
@@ -104,24 +110,32 @@ class AnyRope : public RotaryCalls<AnyRope> {
                                                 std::move(axes), policy))
                     : AnyRope(Rope<HalfRotate>(std::move(frequencies), rotary_offset,
                                                std::move(axes), policy))) {}
+  /// Constructs a Rope from frequencies with a table of their axes, as for vision encodings.
+  ///   Throws: ConfigError
   AnyRope(PairingKind pairing, AxialFrequencies axial, Index rotary_offset = 0,
           AnglePolicy policy = AnglePolicy::Exact)
       : AnyRope(pairing, std::move(axial.frequencies), rotary_offset, std::move(axial.axes),
                 policy) {}
 
+  /// Constructs a Rope from a scaling rule that does not depend on the length.
+  ///   Throws: ConfigError
   template <FrequencyRule Rule>
   AnyRope(PairingKind pairing, const Rule& rule, Index rotary_offset = 0, PairAxes axes = {},
           AnglePolicy policy = AnglePolicy::Exact)
       : AnyRope(pairing, detail::evaluate(rule), rotary_offset, std::move(axes), policy) {}
 
   // NOLINTBEGIN: every Rope is an AnyRope
+  /// Holds a copy of a Rope<Interleaved>.
   AnyRope(const Rope<Interleaved>& rope) : interleaved_(rope) {}
+  /// Holds a copy of a Rope<HalfRotate>.
   AnyRope(const Rope<HalfRotate>& rope) : half_rotate_(rope) {}
+  /// Holds a copy of a ChatGlmRope.
   AnyRope(const ChatGlmRope& rope) : chatglm_(rope) {}
   // NOLINTEND
 
-  // No move operations: moving copies, as for Rope.
+  /// Copies the rope. Moving copies, too, as for Rope.
   AnyRope(const AnyRope&) = default;
+  /// Copies the rope. If the copy throws, this rope is unchanged.
   AnyRope& operator=(const AnyRope& other) {
     AnyRope copy(other);
     interleaved_.swap(copy.interleaved_);
@@ -138,6 +152,7 @@ class AnyRope : public RotaryCalls<AnyRope> {
     return f(*chatglm_.get());
   }
 
+  /// Returns the factor for the softmax scale of attention.
   double softmax_scale_multiplier() const noexcept {
     return visit([](const auto& rope) { return rope.softmax_scale_multiplier(); });
   }
@@ -151,18 +166,23 @@ class AnyRope : public RotaryCalls<AnyRope> {
     });
   }
 
+  /// Returns the frequencies of the rope that is held; for ChatGLM's rope, those of one half.
   const Frequencies& frequencies() const noexcept {
     return visit([](const auto& rope) -> const Frequencies& { return rope.frequencies(); });
   }
+  /// Returns the number of rotated channels of a head.
   Index rotary_dim() const noexcept {
     return visit([](const auto& rope) { return rope.rotary_dim(); });
   }
+  /// Returns the first rotated channel of a head.
   Index rotary_offset() const noexcept {
     return visit([](const auto& rope) { return rope.rotary_offset(); });
   }
+  /// Returns the precision of the angles.
   AnglePolicy angle_policy() const noexcept {
     return visit([](const auto& rope) { return rope.angle_policy(); });
   }
+  /// Returns the table that names the axis of each pair.
   const PairAxes& axes() const noexcept {
     return visit([](const auto& rope) -> const PairAxes& { return rope.axes(); });
   }
@@ -201,6 +221,7 @@ void shift_keys(HeadsView<T> k, const AnyRope& rope, const Positions& deltas,
                 const D& device = {}) {
   rope.visit([&](const auto& typed) { shift_keys(k, typed, deltas, device); });
 }
+/// Overload with one delta per axis for all keys.
 template <detail::Writable T, Device D = detail::CallingThread>
 void shift_keys(HeadsView<T> k, const AnyRope& rope, ListView<Index> delta_of_axis,
                 const D& device = {}) {

@@ -24,6 +24,7 @@
 
 POSENC_BEGIN
 
+/// The table of cos and sin of a ChatGlmRope, over both halves of the head.
 template <std::floating_point Real>
 using ChatGlmRotationTable = RotationTable<detail::HalfRotatePerHalf, Real>;
 
@@ -31,9 +32,9 @@ using ChatGlmRotationTable = RotationTable<detail::HalfRotatePerHalf, Real>;
 /// pairing. The first half rotates by the position id (axis 0), the second by the block id (axis
 /// 1). chatglm_positions() computes both ids.
 /// ChatGLM2 and later models are Rope<Interleaved> over the first half of the head. All calls are
-/// those of Rope, over both halves. Only frequencies() and their gradient are for one half.
+/// those of Rope, over both halves. Only frequencies() and their gradient are for one half. In
+/// axes() and in tables, the pairs of the first half come first.
 ///   Shapes: x [B, S, H, D]; the first 4 * frequencies.pairs() channels are rotated
-///   Pairs:  those of the first half, then those of the second, in axes() and tables
 ///   Source: THUDM's modeling_chatglm.py, position_encoding_2d. Gemma 4's vision tower has the same
 ///           encoding with base 100, columns and rows (xy_grid): huggingface/transformers,
 ///           gemma4/modular_gemma4.py (033b1a8)
@@ -47,7 +48,7 @@ class ChatGlmRope : public Rope<detail::HalfRotatePerHalf> {
         half_frequencies_(half) {}
 
   /// Constructs the rope with base^(-2i / (head_dim / 2)) in both halves.
-  ///   Throws: ConfigError.
+  ///   Throws: ConfigError
   ChatGlmRope(Index head_dim, double base) : ChatGlmRope(make_half_frequencies(head_dim, base)) {}
 
   /// Returns the frequencies of one half.
@@ -61,6 +62,7 @@ class ChatGlmRope : public Rope<detail::HalfRotatePerHalf> {
     return Rope<HalfRotate>(half_frequencies_, 0, PairAxes::only(0, 2, half_frequencies_.pairs()),
                             angle_policy());
   }
+  /// Returns the second half as a separate rope.
   Rope<HalfRotate> block_half() const {
     return Rope<HalfRotate>(half_frequencies_, half_frequencies_.rotary_dim(),
                             PairAxes::only(1, 2, half_frequencies_.pairs()), angle_policy());

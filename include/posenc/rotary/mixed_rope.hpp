@@ -33,10 +33,10 @@ POSENC_STABLE_BEGIN
 
 /// Settings of MixedRope: the shape of its frequencies.
 struct MixedRopeConfig {
-  Index axes = 2;
-  Index heads = 0;       ///< required
-  Index rotary_dim = 0;  ///< required; even
-  Index rotary_offset = 0;
+  Index axes = 2;           ///< number of axes of the positions, at most 64
+  Index heads = 0;          ///< required
+  Index rotary_dim = 0;     ///< required; even
+  Index rotary_offset = 0;  ///< first rotary channel of a head
 };
 
 static_assert(std::is_trivially_copyable_v<MixedRopeConfig>);
@@ -63,8 +63,9 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
   static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);
 
  public:
-  // No move operations: moving copies, as for Rope.
+  /// Copies the rope. Moving copies, too, as for Rope.
   MixedRope(const MixedRope&) = default;
+  /// Copies the rope.
   MixedRope& operator=(const MixedRope&) = default;
 
   /// Constructs the rope from inv_freq [axes, heads, rotary_dim / 2], taken as exact.
@@ -75,8 +76,10 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
                     AnglePolicy::Exact, "MixedRope"),
         slice_{config.rotary_offset, config.rotary_dim / 2} {}
 
+  /// Returns 1: the softmax scale is unchanged.
   double softmax_scale_multiplier() const noexcept { return 1; }
 
+  /// Returns the settings.
   const MixedRopeConfig& config() const noexcept { return config_; }
 
   /// Returns zeros of the size that accumulate_frequency_gradient() adds to: [axes, heads,

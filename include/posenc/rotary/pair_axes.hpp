@@ -35,7 +35,7 @@ inline void check_sections(const char* function, ListView<Index> sections) {
 /// Models differ only in their frequencies, in this table and in the order of the axes.
 /// interop/multimodal_axes.hpp and interop/vision_axes.hpp build the tables of published models.
 /// Positions that are equal on all axes give plain rope, bit-identical, for any table.
-///   Throws: ConfigError for an axis that does not exist.
+///   Throws: ConfigError for an axis that does not exist
 class PairAxes {
  public:
   /// Constructs the table of plain rope: one axis for any number of pairs.
@@ -89,6 +89,7 @@ class PairAxes {
   /// Returns the kind of positions that is accepted; Unspecified accepts all kinds.
   PositionKind kind() const noexcept { return kind_; }
 
+  /// Returns the number of axes that the positions must have.
   Index axis_count() const noexcept { return axis_count_; }
   /// Returns the number of pairs, or 0 for the table of plain rope, which fits any number.
   Index pairs() const noexcept { return static_cast<Index>(axis_of_pair_.size()); }
@@ -130,8 +131,8 @@ class PairAxes {
 /// Frequencies together with the table of their axes, for encodings in which the index of the
 /// frequencies restarts on every axis.
 struct AxialFrequencies {
-  Frequencies frequencies;
-  PairAxes axes;
+  Frequencies frequencies;  ///< of all pairs, one axis after the other
+  PairAxes axes;            ///< the axis of each pair
 };
 
 namespace detail {

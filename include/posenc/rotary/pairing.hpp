@@ -17,8 +17,11 @@ POSENC_STABLE_BEGIN
 /// Pairs of adjacent channels: RoFormer, GPT-J, Llama as Meta ships it, GLM, DeepSeek; ggml NORMAL,
 /// MLX traditional, flash-attn and ONNX interleaved.
 struct Interleaved {
+  /// Name of the pairing, for messages.
   static constexpr const char* name = "interleaved";
+  /// Returns the first channel of a pair, counted from the first rotary channel.
   POSENC_ALWAYS_INLINE static constexpr Index first(Index pair, Index) noexcept { return 2 * pair; }
+  /// Returns the second channel of a pair, counted from the first rotary channel.
   POSENC_ALWAYS_INLINE static constexpr Index second(Index pair, Index) noexcept {
     return 2 * pair + 1;
   }
@@ -27,15 +30,21 @@ struct Interleaved {
 /// Pairs of first and second half, "rotate_half": GPT-NeoX, Llama and most models as Hugging Face
 /// ships them, Qwen, Phi, Gemma; ggml NEOX, the default of MLX, ONNX and flash-attn.
 struct HalfRotate {
+  /// Name of the pairing, for messages.
   static constexpr const char* name = "half";
+  /// Returns the first channel of a pair, counted from the first rotary channel.
   POSENC_ALWAYS_INLINE static constexpr Index first(Index pair, Index) noexcept { return pair; }
+  /// Returns the second channel of a pair, counted from the first rotary channel.
   POSENC_ALWAYS_INLINE static constexpr Index second(Index pair, Index pairs) noexcept {
     return pair + pairs;
   }
 };
 
 /// The pairing as a run-time value, for readers of model files (AnyRope).
-enum class PairingKind { Interleaved, HalfRotate };
+enum class PairingKind {
+  Interleaved,  ///< pairs of adjacent channels
+  HalfRotate    ///< pairs of first and second half
+};
 
 static_assert(std::is_trivially_copyable_v<Interleaved>);
 static_assert(std::is_trivially_copyable_v<HalfRotate>);

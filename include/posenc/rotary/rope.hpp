@@ -48,7 +48,10 @@ const Oscillator& oscillator_of(const Rope<Pairing>& rope) noexcept {
 /// A small immutable value: its frequencies and the location of its channels. It has no cache. A
 /// scaling rule that depends on the length gives a new Rope for each length. All calls may run on
 /// any number of threads at once.
-///   Pairing:  Interleaved or HalfRotate
+///
+/// Pairing is Interleaved or HalfRotate. The calls are those of RotaryCalls: rotate, rotate_all,
+/// rotate_into, adjoint, inverse and those of RotaryEncoding. An Eigen device may be their last
+/// argument.
 ///   Shapes:   x [B, S, H, D]; channels [rotary_offset, rotary_offset + rotary_dim) are rotated,
 ///             the others are unchanged; positions [B or 1, S] on as many axes as axes() has, by
 ///             default one
@@ -59,22 +62,21 @@ const Oscillator& oscillator_of(const Rope<Pairing>& rope) noexcept {
 ///   Accuracy: cos and sin as stated at AnglePolicy, at any position; then at most 2 ulp of the
 ///             pair's norm (inverse() without fma, if m is not 1: 3)
 ///   Cost:     one pass over x; angles once per position for all heads and tensors. No allocation
-///   Calls:    rotate, rotate_all, rotate_into, adjoint, inverse and those of RotaryEncoding,
-///             optionally with an Eigen device as the last argument: rotary/rotary_calls.hpp
 template <class Pairing = detail::NoPairing>
 class Rope : public RotaryCalls<Rope<Pairing>> {
   static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);
 
  public:
-  // No move operations: a rope that was moved from would report pairs that it does not have, so
-  // moving copies.
+  /// Copies the rope. Moving copies, too, because a rope that was moved from would report pairs
+  /// that it does not have.
   Rope(const Rope&) = default;
+  /// Copies the rope.
   Rope& operator=(const Rope&) = default;
 
   /// Constructs a rope from frequencies. rotary_offset is the first rotary channel of a head
   /// (DeepSeek's rotary channels are the last ones). axes names the axis of the positions that
   /// rotates each pair. policy is the precision of angles.
-  ///   Throws: ConfigError.
+  ///   Throws: ConfigError
   explicit Rope(Frequencies frequencies, Index rotary_offset = 0, PairAxes axes = {},
                 AnglePolicy policy = AnglePolicy::Exact)
       : frequencies_(std::move(frequencies)),
@@ -88,16 +90,19 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
   /// Constructs a rope from a scaling rule: Unscaled, YarnScaling, Llama3Scaling, ... or a
   /// user-defined one. A rule that depends on the length must be evaluated first:
   /// Rope(frequencies(rule, length)).
+  ///   Throws: ConfigError
   template <class Rule>
   explicit Rope(const Rule& rule, Index rotary_offset = 0, PairAxes axes = {},
                 AnglePolicy policy = AnglePolicy::Exact)
       : Rope(detail::evaluate(rule), rotary_offset, std::move(axes), policy) {}
 
   /// Constructs a rope from frequencies with a table of their axes, as for vision encodings.
+  ///   Throws: ConfigError
   explicit Rope(AxialFrequencies axial, Index rotary_offset = 0,
                 AnglePolicy policy = AnglePolicy::Exact)
       : Rope(std::move(axial.frequencies), rotary_offset, std::move(axial.axes), policy) {}
 
+  /// Returns the factor for the softmax scale of attention.
   double softmax_scale_multiplier() const noexcept {
     return frequencies_.softmax_scale_multiplier();
   }
@@ -119,10 +124,15 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
     return table;
   }
 
+  /// Returns the frequencies of the pairs.
   const Frequencies& frequencies() const noexcept { return frequencies_; }
+  /// Returns the number of rotated channels of a head.
   Index rotary_dim() const noexcept { return frequencies_.rotary_dim(); }
+  /// Returns the first rotated channel of a head.
   Index rotary_offset() const noexcept { return slice_.offset; }
+  /// Returns the precision of the angles.
   AnglePolicy angle_policy() const noexcept { return oscillator_.policy(); }
+  /// Returns the table that names the axis of each pair.
   const PairAxes& axes() const noexcept { return axes_; }
   /// Returns the number of axes that the positions must have.
   Index axis_count() const noexcept { return axes_.axis_count(); }

@@ -95,49 +95,56 @@ class RotaryCalls {
     self().template apply<T, 1>(detail::RotaryCall::Inverse, device, {{{x, x}}}, positions);
   }
 
-  // Calls of the concepts RotaryEncoding and DifferentiableRotary. Queries and keys are treated
-  // alike.
+  /// Computes q <- m R q in place, as rotate() does. RotaryEncoding requires it.
   template <detail::Writable T, Device D = detail::CallingThread>
   void rotate_queries(HeadsView<T> q, const Positions& positions, const D& device = {}) const {
     rotate(q, positions, device);
   }
+  /// Computes k <- m R k in place, as rotate() does. RotaryEncoding requires it.
   template <detail::Writable T, Device D = detail::CallingThread>
   void rotate_keys(HeadsView<T> k, const Positions& positions, const D& device = {}) const {
     rotate(k, positions, device);
   }
+  /// Computes grad_q <- m R^T grad_q in place, as adjoint() does. DifferentiableRotary requires it.
   template <detail::Writable T, Device D = detail::CallingThread>
   void adjoint_queries(HeadsView<T> grad_q, const Positions& positions,
                        const D& device = {}) const {
     adjoint(grad_q, positions, device);
   }
+  /// Computes grad_k <- m R^T grad_k in place, as adjoint() does. DifferentiableRotary requires it.
   template <detail::Writable T, Device D = detail::CallingThread>
   void adjoint_keys(HeadsView<T> grad_k, const Positions& positions, const D& device = {}) const {
     adjoint(grad_k, positions, device);
   }
 
-  // Diagnose arguments that the calls above do not accept.
+  /// Rejects other arguments at compile time, with a message that states the rule.
   template <class T = void>
   void rotate(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
     static_assert(detail::dependent_false<T>, POSENC_DETAIL_ROTATION_RULE);
   }
+  /// Rejects other arguments at compile time, with a message that states the rule.
   template <class T = void>
   void rotate_all(detail::AnyBracedArguments, detail::AnyArgument, detail::AnyArgument = 0) const {
     static_assert(detail::dependent_false<T>, POSENC_DETAIL_ROTATION_RULE);
   }
+  /// Rejects other arguments at compile time, with a message that states the rule.
   template <class T = void>
   void rotate_all(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0,
                   detail::AnyArgument = 0, detail::AnyArgument = 0, detail::AnyArgument = 0) const {
     static_assert(detail::dependent_false<T>, POSENC_DETAIL_ROTATION_RULE);
   }
+  /// Rejects other arguments at compile time, with a message that states the rule.
   template <class T = void>
   void rotate_into(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument,
                    detail::AnyArgument = 0) const {
     static_assert(detail::dependent_false<T>, POSENC_DETAIL_ROTATION_RULE);
   }
+  /// Rejects other arguments at compile time, with a message that states the rule.
   template <class T = void>
   void adjoint(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
     static_assert(detail::dependent_false<T>, POSENC_DETAIL_ROTATION_RULE);
   }
+  /// Rejects other arguments at compile time, with a message that states the rule.
   template <class T = void>
   void inverse(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
     static_assert(detail::dependent_false<T>, POSENC_DETAIL_ROTATION_RULE);
@@ -196,7 +203,7 @@ template <class Self, std::floating_point Real>
 class TableCalls {
  public:
   /// Computes x <- m R x in place.
-  ///   Shape:  x [B, S, H, D], B that of the table, or any if the table has one batch row,
+  ///   Shapes: x [B, S, H, D], B that of the table, or any if the table has one batch row,
   ///           D >= rotary_offset + rotary_dim
   ///   Throws: ShapeError
   template <detail::Writable T, Device D = detail::CallingThread>

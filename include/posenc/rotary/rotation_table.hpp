@@ -24,9 +24,10 @@ POSENC_BEGIN
 
 /// A table of cos and sin of one forward pass, computed once and shared by q, k, every layer and
 /// every thread. Immutable. Its rotations are bit-identical to those of the Rope that computed it.
-///   Type:  Real is float for tensors of float, half and bfloat16, double for double
-///   Make:  rope.table<Real>(positions), from_cos_sin() or from_cache()
-///   Holds: [B or 1, S, rotary_dim / 2] of each; a table with one batch row serves every batch
+/// rope.table<Real>(positions), from_cos_sin() and from_cache() return one. A table with one batch
+/// row serves every batch.
+///   Shapes: cos, sin [B or 1, S, rotary_dim / 2]
+///   Types:  Real is float for tensors of float, half and bfloat16, double for double
 template <class Pairing, std::floating_point Real>
 class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
  public:
@@ -82,9 +83,13 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
 
   /// Returns the number of batch rows; 1 serves every batch.
   Index batch() const noexcept { return batch_; }
+  /// Returns the number of positions S.
   Index seq() const noexcept { return seq_; }
+  /// Returns the number of rotated channels of a head.
   Index rotary_dim() const noexcept { return 2 * slice_.pairs; }
+  /// Returns the first rotated channel of a head.
   Index rotary_offset() const noexcept { return slice_.offset; }
+  /// Returns m, the factor that cos() and sin() include.
   double attention_factor() const noexcept { return attention_factor_; }
   /// Returns m cos, [B or 1, S, rotary_dim / 2].
   EmbeddingsView<const Real> cos() const noexcept { return view(cos_.data()); }

@@ -122,11 +122,11 @@ inline double power_of_2(double t, DoubleDouble e) noexcept {
 /// Other libraries use half of the current length as the centre c, so that cached keys and later
 /// queries have different centres. Here c is fixed, so decoding gives the scores of one pass.
 /// Scores do not depend on c, but the range does.
+///
+/// Scales stay within 2^+-63, half of float's exponents (double 2^+-511, half 2^+-7). For B = 512
+/// the largest |position - c| is 17847 in float and bfloat16, 144759 in double, and 1983 in half.
 ///   Shapes:   x [B, S, H, D], positions [B or 1, S] on one axis; channels outside the rotary slice
 ///             are unchanged
-///   Range:    scales stay within 2^+-63, half of float's exponents (double 2^+-511, half 2^+-7):
-///             for B = 512, |position - c| <= 17847 in float and bfloat16, 144759 in double, 1983
-///             in half
 ///   Throws:   ConfigError; ShapeError; PositionError beyond that range or if an angle exceeds
 ///             2^50. Nothing is written then
 ///   Device:   the threads of the device share batch rows and positions; results are bit-identical
@@ -138,10 +138,13 @@ class XPos {
   static_assert(detail::is_pairing<Pairing>, POSENC_DETAIL_PAIRING_RULE);
 
  public:
-  // No move operations: moving copies, as for Rope.
+  /// Copies the encoding. Moving copies, too, as for Rope.
   XPos(const XPos&) = default;
+  /// Copies the encoding.
   XPos& operator=(const XPos&) = default;
 
+  /// Constructs the encoding from frequencies. rotary_offset is the first rotary channel of a head.
+  ///   Throws: ConfigError
   XPos(Frequencies frequencies, const XPosConfig& config, Index rotary_offset = 0)
       : frequencies_(std::move(frequencies)),
         oscillator_(detail::exact_inv_freq(frequencies_), AnglePolicy::Exact, "XPos"),
@@ -171,6 +174,8 @@ class XPos {
     }
   }
 
+  /// Constructs the encoding from a scaling rule that does not depend on the length.
+  ///   Throws: ConfigError
   template <class Rule>
   XPos(const Rule& rule, const XPosConfig& config, Index rotary_offset = 0)
       : XPos(detail::evaluate(rule), config, rotary_offset) {}
@@ -186,28 +191,31 @@ class XPos {
     apply<T>("XPos::rotate_keys", device, detail::Direction::Forward, {k, k}, positions, -1);
   }
 
-  /// Overloads that write to `out`, which must be x itself or share no memory with it. Channels
-  /// outside the rotary slice are copied.
+  /// Computes out <- zeta^((p - c) / B) m R q. `out` must be q itself or share no memory with it.
+  /// Channels outside the rotary slice are copied.
   template <detail::Writable T, Device D = detail::CallingThread>
   void rotate_queries_into(HeadsView<const std::type_identity_t<T>> q, HeadsView<T> out,
                            const Positions& positions, const D& device = {}) const {
     apply<T>("XPos::rotate_queries_into", device, detail::Direction::Forward, {q, out}, positions,
              1);
   }
+  /// Computes out <- zeta^-((p - c) / B) m R k, with the rules of rotate_queries_into().
   template <detail::Writable T, Device D = detail::CallingThread>
   void rotate_keys_into(HeadsView<const std::type_identity_t<T>> k, HeadsView<T> out,
                         const Positions& positions, const D& device = {}) const {
     apply<T>("XPos::rotate_keys_into", device, detail::Direction::Forward, {k, out}, positions, -1);
   }
 
-  /// Computes the transposed maps in place, the backward pass. They keep the scale and the
-  /// attention factor.
+  /// Computes the transpose of rotate_queries() in place, its backward pass. It keeps the scale and
+  /// the attention factor.
   template <detail::Writable T, Device D = detail::CallingThread>
   void adjoint_queries(HeadsView<T> grad_q, const Positions& positions,
                        const D& device = {}) const {
     apply<T>("XPos::adjoint_queries", device, detail::Direction::Adjoint, {grad_q, grad_q},
              positions, 1);
   }
+  /// Computes the transpose of rotate_keys() in place, its backward pass. It keeps the scale and
+  /// the attention factor.
   template <detail::Writable T, Device D = detail::CallingThread>
   void adjoint_keys(HeadsView<T> grad_k, const Positions& positions, const D& device = {}) const {
     apply<T>("XPos::adjoint_keys", device, detail::Direction::Adjoint, {grad_k, grad_k}, positions,
@@ -221,6 +229,7 @@ class XPos {
     apply<T>("XPos::rotate", device, detail::Direction::Forward, {x, x}, positions, 0);
   }
 
+  /// Returns the factor for the softmax scale of attention.
   double softmax_scale_multiplier() const noexcept {
     return frequencies_.softmax_scale_multiplier();
   }
@@ -232,9 +241,13 @@ class XPos {
     return detail::power_of_2(position - config_.centre, {log2_zeta_hi_[i], log2_zeta_lo_[i]});
   }
 
+  /// Returns the frequencies of the pairs.
   const Frequencies& frequencies() const noexcept { return frequencies_; }
+  /// Returns the settings.
   const XPosConfig& config() const noexcept { return config_; }
+  /// Returns the number of rotated channels of a head.
   Index rotary_dim() const noexcept { return frequencies_.rotary_dim(); }
+  /// Returns the first rotated channel of a head.
   Index rotary_offset() const noexcept { return slice_.offset; }
 
  private:
