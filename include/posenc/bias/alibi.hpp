@@ -25,7 +25,7 @@ POSENC_STABLE_BEGIN
 
 /// Treatment of keys after the query. The forms agree under a causal mask.
 enum class AlibiForm {
-  Unspecified,
+  Unspecified,  ///< no form is given, which is a ConfigError
   Causal,    ///< -m (query - key): later keys get a positive bias, so a causal mask must hide them
   Symmetric  ///< -m |query - key|
 };
@@ -174,6 +174,7 @@ void alibi_values_no_overflow(DoubleDouble weight, bool symmetric, double from, 
 ///   Accuracy: 1 ulp of slope * distance in the tile's type, plus the rounding of the sum
 class Alibi {
  public:
+  /// Constructs with the slopes of alibi_slopes(config.heads, config.max_bias).
   ///   Throws: ConfigError
   explicit Alibi(const AlibiConfig& config)
       : Alibi(alibi_slopes(config.heads, config.max_bias), config.form, config.scale) {}
@@ -205,7 +206,9 @@ class Alibi {
     }
   }
 
+  /// Returns the number of heads H.
   Index heads() const noexcept { return static_cast<Index>(slopes_.size()); }
+  /// Returns the slopes m_h, one per head.
   const std::vector<double>& slopes() const noexcept { return slopes_; }
 
   /// Adds the bias of one head: tile(i, j) += -scale * slope[head] * distance(query i, key j).
@@ -233,9 +236,10 @@ class Alibi {
     detail::add_distance_bias<Real>(query_positions, key_positions, evaluator_of<Real>(head), left);
   }
 
+  /// The class itself, which makes it a DistanceBias.
+  using DistanceBiasSelf = Alibi;
   /// Writes values[u] = -scale * slope[head] * distance, where query - key is farthest - u; see
   /// DistanceBias.
-  using DistanceBiasSelf = Alibi;
   template <detail::WritableTile Real>
   void write_values(Index head, double farthest, std::span<Real> values) const noexcept {
     detail::write_distance_bias(farthest, values, evaluator_of<Real>(head));

@@ -42,6 +42,7 @@ POSENC_BEGIN
 ///   Source:   arXiv 2310.04418; the code in its appendix has the magnitude and the epsilon
 class Fire {
  public:
+  /// Constructs the bias from its parameters and the epsilon of its definition.
   ///   Throws: ConfigError
   explicit Fire(FireParameters parameters, double epsilon = 1e-6)
       : parameters_(std::move(parameters)), epsilon_(epsilon) {
@@ -85,7 +86,9 @@ class Fire {
     }
   }
 
+  /// Returns the number of heads H.
   Index heads() const noexcept { return static_cast<Index>(parameters_.output_bias.size()); }
+  /// Returns the parameters.
   const FireParameters& parameters() const noexcept { return parameters_; }
 
   /// Adds the bias of one head: tile(i, j) += f_head(x of query i and key j).

@@ -25,23 +25,26 @@ POSENC_BEGIN
 /// have the numbers of the KvCache keys, and the modifying calls (append, truncate, erase, clear,
 /// copy, restore) have the same names: apply each of them to both objects. A token that is masked
 /// as padding must not change later sums: give it the log gate 0, or leave it out.
-///   Gate:     f = sigmoid(z), with one logit z per query head. ln f is clamped to at least -65536,
-///             where e^ln f is negligible
+/// A gate is f = sigmoid(z), with one logit z per query head. ln f is clamped to at least -65536,
+/// where e^ln f is negligible.
 ///   Accuracy: ln f and its sums F from the sequence's first token on are doubles. Differences of F
 ///             are off by at most tokens x 2^-53 |F|, counting tokens at the front that erase()
 ///             removed
 ///   Cost:     8 bytes per token and head
-///   Source:   arXiv 2503.02130; fla-org/flash-linear-attention @bc3b101,
+///   Source:   arXiv 2503.02130; fla-org/flash-linear-attention at bc3b101,
 ///             fla/layers/forgetting_attn.py
 class ForgetGates {
  public:
-  ///   Throws: ShapeError, std::bad_alloc
+  /// Constructs sequences without tokens.
+  ///   Throws: ShapeError, std::bad_alloc; ConfigError if the compiler reassociates sums
   ForgetGates(Index sequences, Index heads)
       : heads_(heads), sequences_(checked_count(sequences, heads)) {
     detail::check_strict_fp_order("ForgetGates");
   }
 
+  /// Returns the number of sequences.
   Index sequences() const noexcept { return static_cast<Index>(sequences_.size()); }
+  /// Returns the number of heads H.
   Index heads() const noexcept { return heads_; }
   /// Returns the number of tokens of the sequence, including evicted ones.
   ///   Throws: ShapeError
@@ -63,6 +66,9 @@ class ForgetGates {
   void append(ListView<Index> sequences, EmbeddingsView<T> logits) {
     append_gates({sequences, {}}, logits, log_of_sigmoid);
   }
+  /// Overload that appends to one sequence.
+  ///   Shapes: logits [1, n, H]
+  ///   Throws: ShapeError, std::bad_alloc, before anything is written
   template <class T>
   void append(Index sequence, EmbeddingsView<T> logits) {
     append(ListView<Index>(&sequence, 1), logits);
@@ -75,15 +81,23 @@ class ForgetGates {
     detail::check_offsets(append_name, "cu_seqlens", cu_seqlens, logits.seq, sequences.size());
     append_gates({sequences, cu_seqlens}, logits, log_of_sigmoid);
   }
-  /// Overloads of append() for models that compute ln f themselves; the arguments are log gates.
+  /// Appends n tokens to each sequence, from log gates ln f, for models that compute ln f.
+  ///   Shapes: log_gates [B, n, H]; sequences [B], all different
+  ///   Throws: ShapeError, std::bad_alloc, before anything is written
   template <class T>
   void append_log(ListView<Index> sequences, EmbeddingsView<T> log_gates) {
     append_gates({sequences, {}}, log_gates, std::identity());
   }
+  /// Overload that appends to one sequence.
+  ///   Shapes: log_gates [1, n, H]
+  ///   Throws: ShapeError, std::bad_alloc, before anything is written
   template <class T>
   void append_log(Index sequence, EmbeddingsView<T> log_gates) {
     append_log(ListView<Index>(&sequence, 1), log_gates);
   }
+  /// Overload that appends to several sequences from one packed batch row.
+  ///   Shapes: log_gates [1, total, H]; sequences [N]; cu_seqlens [N + 1], from 0 to total
+  ///   Throws: ShapeError, std::bad_alloc, before anything is written
   template <class T>
   void append_log(ListView<Index> sequences, ListView<Index> cu_seqlens,
                   EmbeddingsView<T> log_gates) {

@@ -22,10 +22,11 @@ POSENC_BEGIN
 /// Gradient of the gates that a ForgettingBias reads: of F, the sums of ln f, for each sequence of
 /// the bias, head and token. Contributions of a token as a query and as a key are stored apart.
 /// log_gates() and logits() convert it to gradients of a model's own layers.
-///   Source: arXiv 2503.02130; fla-org/flash-linear-attention @bc3b101,
+///   Source: arXiv 2503.02130; fla-org/flash-linear-attention at bc3b101,
 ///           ops/forgetting_attn/naive.py, which leaves it to automatic differentiation
 class ForgetGradient {
  public:
+  /// Constructs a gradient without heads and sequences.
   ForgetGradient() = default;
   /// Constructs zeros.
   ///   Shapes: tokens [sequences], the number of tokens of each whose gates are stored
@@ -46,6 +47,7 @@ class ForgetGradient {
     grad_as_keys_ = grad_as_queries_;
   }
 
+  /// Returns the number of heads H.
   Index heads() const noexcept { return heads_; }
   /// Returns the number of tokens of each sequence.
   const std::vector<Index>& tokens() const noexcept { return tokens_; }

@@ -35,15 +35,17 @@ POSENC_BEGIN
 ///   Accuracy: the difference is computed in double and rounded once
 ///   Bits:     depend on the tokens alone: a decoded row equals the prefilled one
 ///   Throws:   attention() throws ShapeError or ConfigError if gates of its tokens are missing
-///   Source:   as ForgetGates, ops/forgetting_attn/naive.py; lucidrains/x-transformers @9252ed7 has
-///             it as DataDependentAlibi (causal)
+///   Source:   as ForgetGates, ops/forgetting_attn/naive.py; lucidrains/x-transformers at 9252ed7
+///             has it as DataDependentAlibi (causal)
 class ForgettingBias {
  public:
+  /// Constructs a view of the gates and of the list of sequences.
   ForgettingBias(const ForgetGates& gates, std::span<const Index> sequences) noexcept
       : gates_(gates), sequences_(sequences) {}
   /// Deleted, because a temporary would be destroyed before the first call.
   ForgettingBias(const ForgetGates&&, std::span<const Index>) = delete;
 
+  /// Returns the number of heads H.
   Index heads() const noexcept { return gates_.heads(); }
 
   /// Checks that the gates of all tokens of a span are stored.

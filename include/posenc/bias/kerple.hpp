@@ -25,7 +25,7 @@ POSENC_STABLE_BEGIN
 
 /// Dependence of KERPLE's bias on the distance d = |query - key|.
 enum class KerpleForm {
-  Unspecified,
+  Unspecified,  ///< no form is given, which is a ConfigError
   Logarithmic,  ///< -r1 ln(1 + r2 d)
   Power         ///< -r1 d^r2
 };
@@ -44,7 +44,8 @@ struct KerpleConfig {
 
 /// Gradient of the parameters of Kerple, one value per head.
 struct KerpleGradient {
-  std::vector<double> r1, r2;
+  std::vector<double> r1,  ///< gradient of r1, [H]
+      r2;                  ///< gradient of r2, [H]
 
   /// Adds the gradient of other scores.
   ///   Throws: ShapeError
@@ -68,6 +69,7 @@ struct KerpleGradient {
 ///   Source:   arXiv 2205.09921, section 4
 class Kerple {
  public:
+  /// Constructs the bias from its parameters.
   ///   Throws: ConfigError
   explicit Kerple(const KerpleConfig& config) : config_(config) {
     detail::check_strict_fp_order("Kerple");
@@ -92,7 +94,9 @@ class Kerple {
     }
   }
 
+  /// Returns the number of heads H.
   Index heads() const noexcept { return static_cast<Index>(config_.r1.size()); }
+  /// Returns the settings, including the parameters.
   const KerpleConfig& config() const noexcept { return config_; }
 
   /// Adds the bias of one head: tile(i, j) += bias[head](|query i - key j|).
@@ -107,9 +111,10 @@ class Kerple {
     });
   }
 
+  /// The class itself, which makes it a DistanceBias.
+  using DistanceBiasSelf = Kerple;
   /// Writes values[u] = bias[head](|distance|), where query - key is farthest - u; see
   /// DistanceBias.
-  using DistanceBiasSelf = Kerple;
   template <detail::WritableTile Real>
   void write_values(Index head, double farthest, std::span<Real> values) const noexcept {
     with_evaluator_of<Real>(head, [&](const auto& evaluate) {

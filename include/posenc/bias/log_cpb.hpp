@@ -21,8 +21,8 @@ POSENC_STABLE_BEGIN
 struct LogCpbConfig {
   Index rows = 0;             ///< required: the window's height
   Index cols = 0;             ///< required: its width
-  Index pretrained_rows = 0;  ///< window of the network's training; 0: the same
-  Index pretrained_cols = 0;
+  Index pretrained_rows = 0;  ///< height of the window of the training; 0: the same
+  Index pretrained_cols = 0;  ///< its width; both are 0, or at least 2
 };
 
 static_assert(std::is_trivially_copyable_v<LogCpbConfig>);
@@ -54,10 +54,12 @@ struct LogCpbParameters {
 ///           Hugging Face's modeling_swinv2.py at 004edfe
 class LogCpb {
  public:
-  // Moving copies, so that a moved-from object keeps its network.
+  /// Copies the network. Moving copies, too, so that a moved-from object keeps its network.
   LogCpb(const LogCpb&) = default;
+  /// Copies the network.
   LogCpb& operator=(const LogCpb&) = default;
 
+  /// Constructs the network from its parameters, for one window.
   ///   Throws: ConfigError
   LogCpb(LogCpbParameters parameters, const LogCpbConfig& config)
       : parameters_(std::move(parameters)),
@@ -92,9 +94,11 @@ class LogCpb {
     trained_cols_ = same ? config.cols : config.pretrained_cols;
   }
 
+  /// Returns the number of heads H.
   Index heads() const noexcept {
     return static_cast<Index>(parameters_.output_weight.size() / width_);
   }
+  /// Returns the parameters.
   const LogCpbParameters& parameters() const noexcept { return parameters_; }
   /// Returns the index of the WindowBias that reads the table.
   const WindowIndex& index() const noexcept { return index_; }

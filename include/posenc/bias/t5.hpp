@@ -24,7 +24,7 @@ POSENC_STABLE_BEGIN
 
 /// Directions that T5's buckets distinguish.
 enum class T5Direction {
-  Unspecified,
+  Unspecified,    ///< no direction is given, which is a ConfigError
   Bidirectional,  ///< encoders: half of the buckets for later keys
   Causal          ///< decoders: all keys after the query share bucket 0 and should be masked
 };
@@ -51,10 +51,14 @@ POSENC_BEGIN
 ///   Source:   arXiv 1910.10683, section 2.1; Hugging Face's modeling_t5.py
 class T5Buckets {
  public:
-  // Moving copies, because bucket() must find thresholds in a moved-from object, too.
+  /// Copies the thresholds. Moving copies, too, because bucket() must find thresholds in a
+  /// moved-from object.
   T5Buckets(const T5Buckets&) = default;
+  /// Copies the thresholds.
   T5Buckets& operator=(const T5Buckets&) = default;
 
+  /// Computes the thresholds of the buckets.
+  ///   Throws: ConfigError; std::bad_alloc
   explicit T5Buckets(const T5BiasConfig& config) : config_(config) {
     constexpr auto function = "T5Buckets";
     detail::check_strict_fp_order(function);
@@ -126,6 +130,7 @@ class T5Buckets {
     for (Index u = high; u < count; ++u) visit(u, of[2 * table_reach_]);
   }
 
+  /// Returns the settings.
   const T5BiasConfig& config() const noexcept { return config_; }
   /// Returns the distances at which buckets 1, 2, ... of a direction begin.
   std::span<const double> thresholds() const noexcept {
@@ -161,6 +166,7 @@ class T5Bias {
   static_assert(detail::CheckScalar<T>::value);
 
  public:
+  /// Constructs the bias from a view of the table.
   ///   Throws: ConfigError; ShapeError unless the table has `buckets` rows
   T5Bias(MatrixView<const T> table, const T5BiasConfig& config) : table_(table), buckets_(config) {
     detail::check_extents("T5Bias", "table", table);
@@ -170,7 +176,9 @@ class T5Bias {
     }
   }
 
+  /// Returns the number of heads H.
   Index heads() const noexcept { return table_.cols; }
+  /// Returns the buckets.
   const T5Buckets& buckets() const noexcept { return buckets_; }
 
   /// Adds the bias of one head: tile(i, j) += table[bucket(key j - query i), head].
@@ -184,9 +192,10 @@ class T5Bias {
     detail::add_distance_bias<Real>(query_positions, key_positions, evaluator_of<Real>(head), tile);
   }
 
+  /// The class itself, which makes it a DistanceBias.
+  using DistanceBiasSelf = T5Bias;
   /// Writes values[u] = table[bucket(key - query), head], where query - key is farthest - u; see
   /// DistanceBias.
-  using DistanceBiasSelf = T5Bias;
   template <detail::WritableTile Real>
   void write_values(Index head, double farthest, std::span<Real> values) const noexcept {
     detail::write_distance_bias(farthest, values, evaluator_of<Real>(head));
@@ -247,6 +256,7 @@ class T5Bias {
   T5Buckets buckets_;
 };
 
+/// Deduces T from a view of a table, const or not.
 template <class T>
 T5Bias(MatrixView<T>, const T5BiasConfig&) -> T5Bias<std::remove_const_t<T>>;
 

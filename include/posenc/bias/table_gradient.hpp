@@ -19,6 +19,7 @@ POSENC_BEGIN
 /// view of the caller's memory.
 class TableGradient {
  public:
+  /// Constructs a table without rows and columns.
   TableGradient() = default;
   /// Constructs zeros.
   ///   Throws: ShapeError, std::bad_alloc
@@ -30,7 +31,9 @@ class TableGradient {
     values_.resize(static_cast<std::size_t>(*size));
   }
 
+  /// Returns a view of the table, [rows, cols].
   MatrixView<double> view() noexcept { return {values_.data(), rows_, cols_}; }
+  /// Returns a read-only view of the table, [rows, cols].
   MatrixView<const double> view() const noexcept { return {values_.data(), rows_, cols_}; }
 
   /// Adds the gradient of other scores.

@@ -46,6 +46,8 @@ POSENC_BEGIN
 ///           gen_relative_position_index
 class WindowIndex {
  public:
+  /// Constructs the index of a window.
+  ///   Throws: ConfigError
   explicit WindowIndex(const WindowConfig& config) : config_(config) {
     constexpr Index limit = Index{1} << 20;
     if (config.rows < 1 || config.cols < 1 || config.rows > limit || config.cols > limit) {
@@ -54,6 +56,7 @@ class WindowIndex {
     }
   }
 
+  /// Returns the settings.
   const WindowConfig& config() const noexcept { return config_; }
   /// Returns the number of tokens, including the class token.
   Index tokens() const noexcept { return config_.rows * config_.cols + class_tokens(); }
@@ -66,6 +69,7 @@ class WindowIndex {
   Index row(double query, double key) const noexcept {
     return row_of(token_code(query), token_code(key));
   }
+  /// The result of row() if a position is not a token of the window.
   static constexpr Index none = -1;
 
   /// Checks that all positions are tokens of the window.
@@ -90,6 +94,8 @@ class WindowIndex {
     if (cell < 0) return class_token_code;
     return cell / config_.cols * (2 * config_.cols - 1) + cell % config_.cols;
   }
+  /// Returns the table's row of two codes, or `none` if one of them is not of a token of the
+  /// window.
   Index row_of(Index query, Index key) const noexcept {
     if (query >= 0 && key >= 0) return distances() / 2 + query - key;
     if (query == not_in_window || key == not_in_window) return none;
@@ -125,6 +131,7 @@ class WindowBias {
   static_assert(detail::CheckScalar<T>::value);
 
  public:
+  /// Copies the table.
   ///   Throws: ConfigError; ShapeError if the table has another number of rows; std::bad_alloc
   WindowBias(MatrixView<const T> table, const WindowConfig& config)
       : index_(config), heads_(table.cols) {
@@ -146,7 +153,9 @@ class WindowBias {
     values_.resize(values_.size() + static_cast<std::size_t>(detail::distance_padding));
   }
 
+  /// Returns the number of heads H.
   Index heads() const noexcept { return heads_; }
+  /// Returns the index, which maps a query and a key to a row of the table.
   const WindowIndex& index() const noexcept { return index_; }
 
   /// Adds the bias of one head: tile(i, j) += table[index().row(query i, key j), head]. Positions
@@ -269,6 +278,7 @@ class WindowBias {
   std::vector<Compute<T>> values_;
 };
 
+/// Deduces T from a view of a table, const or not.
 template <class T>
 WindowBias(MatrixView<T>, const WindowConfig&) -> WindowBias<std::remove_const_t<T>>;
 
