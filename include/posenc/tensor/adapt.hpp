@@ -38,9 +38,13 @@ POSENC_BEGIN
 /// The memory of a tensor, with its axes from the outermost to the innermost.
 template <class T, std::size_t Rank>
 struct Strided {
+  /// Type of the elements; const if they are read only.
   using Element = T;
+  /// Address of the element whose indices are all 0.
   T* data;
+  /// Number of indices of each axis.
   std::array<Index, Rank> extents;
+  /// Distance between neighbours on each axis, in elements.
   std::array<Index, Rank> strides;
 };
 
@@ -83,12 +87,17 @@ inline constexpr bool owns_matrix<Eigen::Ref<const Matrix, Options, Stride>> = t
 
 }  // namespace detail
 
+/// The description of Eigen's dense matrices, arrays, maps, blocks and Ref.
 template <detail::MatrixLike X>
 struct TensorTraits<X> {
+  /// Number of axes.
   static constexpr std::size_t rank = 2;
+  /// True if the last index is the innermost axis.
   static constexpr bool row_major = X::IsRowMajor;
+  /// False for maps, blocks and Ref of non-const matrices.
   static constexpr bool owns_memory = detail::owns_matrix<X>;
 
+  /// Returns the memory of x, without a copy.
   template <class Matrix>
   static auto describe(Matrix& x) {
     using T = std::remove_pointer_t<decltype(x.data())>;
@@ -218,6 +227,7 @@ ScoresView<T> scores_view(const Strided<T, Rank>& tensor, int batch, int heads, 
 // ---- heads and embeddings ----
 
 /// Views a row-major x(b, s, h, d) as heads.
+///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto bshd(X&& x) {
   static_assert(detail::fits_row_major<X, 4>,
@@ -227,6 +237,7 @@ auto bshd(X&& x) {
   return detail::heads_view(detail::describe<X, 4>("bshd", x), 0, 1, 2);
 }
 /// Views a column-major x(d, h, s, b) as heads.
+///   Throws: ShapeError unless the first axis is contiguous
 template <class X>
 auto dhsb(X&& x) {
   static_assert(
@@ -238,6 +249,7 @@ auto dhsb(X&& x) {
 }
 
 /// Views a row-major x(b, h, s, d) as heads.
+///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto bhsd(X&& x) {
   static_assert(detail::fits_row_major<X, 4>,
@@ -247,6 +259,7 @@ auto bhsd(X&& x) {
   return detail::heads_view(detail::describe<X, 4>("bhsd", x), 0, 2, 1);
 }
 /// Views a column-major x(d, s, h, b) as heads.
+///   Throws: ShapeError unless the first axis is contiguous
 template <class X>
 auto dshb(X&& x) {
   static_assert(
@@ -258,6 +271,7 @@ auto dshb(X&& x) {
 }
 
 /// Views a row-major x(s, h, d) as heads of one sequence; B = 1.
+///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto shd(X&& x) {
   static_assert(detail::fits_row_major<X, 3>,
@@ -267,6 +281,7 @@ auto shd(X&& x) {
   return detail::heads_view(detail::describe<X, 3>("shd", x), -1, 0, 1);
 }
 /// Views a column-major x(d, h, s) as heads of one sequence; B = 1.
+///   Throws: ShapeError unless the first axis is contiguous
 template <class X>
 auto dhs(X&& x) {
   static_assert(detail::fits_column_major<X, 3>,
@@ -277,6 +292,7 @@ auto dhs(X&& x) {
 }
 
 /// Views a row-major x(h, s, d) as heads of one sequence; B = 1.
+///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto hsd(X&& x) {
   static_assert(detail::fits_row_major<X, 3>,
@@ -286,6 +302,7 @@ auto hsd(X&& x) {
   return detail::heads_view(detail::describe<X, 3>("hsd", x), -1, 1, 0);
 }
 /// Views a column-major x(d, s, h) as heads of one sequence; B = 1.
+///   Throws: ShapeError unless the first axis is contiguous
 template <class X>
 auto dsh(X&& x) {
   static_assert(detail::fits_column_major<X, 3>,
@@ -296,6 +313,7 @@ auto dsh(X&& x) {
 }
 
 /// Views a row-major x(s, d), one token per row, as one head of one sequence; B = H = 1.
+///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto head_sd(X&& x) {
   static_assert(
@@ -306,6 +324,7 @@ auto head_sd(X&& x) {
   return detail::heads_view(detail::describe<X, 2>("head_sd", x), -1, 0, -1);
 }
 /// Views a column-major x(d, s), one token per column, as one head of one sequence; B = H = 1.
+///   Throws: ShapeError unless the first axis is contiguous
 template <class X>
 auto head_ds(X&& x) {
   static_assert(detail::fits_column_major<X, 2>,
@@ -316,6 +335,7 @@ auto head_ds(X&& x) {
 }
 
 /// Views a row-major x(b, s, d) as embeddings.
+///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto bsd(X&& x) {
   static_assert(detail::fits_row_major<X, 3>,
@@ -325,6 +345,7 @@ auto bsd(X&& x) {
   return detail::embeddings_view(detail::describe<X, 3>("bsd", x), 0, 1);
 }
 /// Views a column-major x(d, s, b) as embeddings.
+///   Throws: ShapeError unless the first axis is contiguous
 template <class X>
 auto dsb(X&& x) {
   static_assert(detail::fits_column_major<X, 3>,
@@ -335,6 +356,7 @@ auto dsb(X&& x) {
 }
 
 /// Views a row-major x(s, d), one token per row, as embeddings of one sequence; B = 1.
+///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto sd(X&& x) {
   static_assert(
@@ -345,6 +367,7 @@ auto sd(X&& x) {
   return detail::embeddings_view(detail::describe<X, 2>("sd", x), -1, 0);
 }
 /// Views a column-major x(d, s), one token per column, as embeddings of one sequence; B = 1.
+///   Throws: ShapeError unless the first axis is contiguous
 template <class X>
 auto ds(X&& x) {
   static_assert(detail::fits_column_major<X, 2>,
@@ -357,6 +380,7 @@ auto ds(X&& x) {
 // ---- tables, scores, masks: row-major ----
 
 /// Views a row-major matrix as a table [rows, cols].
+///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto table_view(X&& x) {
   static_assert(detail::fits_row_major<X, 2>,
@@ -368,6 +392,7 @@ auto table_view(X&& x) {
 }
 
 /// Views a row-major tensor [batch, heads, queries, keys] as scores, weights or a mask.
+///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto bhqk(X&& x) {
   static_assert(detail::fits_row_major<X, 4>,
@@ -377,6 +402,7 @@ auto bhqk(X&& x) {
 }
 
 /// Views a row-major tensor [heads, queries, keys] as scores, weights or a mask of all batch rows.
+///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto hqk(X&& x) {
   static_assert(detail::fits_row_major<X, 3>,
@@ -387,6 +413,7 @@ auto hqk(X&& x) {
 
 /// Views a row-major matrix [queries, keys] as scores, weights or a mask of all batch rows and
 /// heads.
+///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto qk(X&& x) {
   static_assert(detail::fits_row_major<X, 2>,
@@ -396,6 +423,7 @@ auto qk(X&& x) {
 }
 
 /// Views a row-major matrix [batch, keys] as a padding mask of all heads and queries.
+///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto bk(X&& x) {
   static_assert(detail::fits_row_major<X, 2>,
@@ -406,6 +434,7 @@ auto bk(X&& x) {
 
 /// Views a row-major tensor [batch, heads, queries] as one number per query and head: the
 /// log-sum-exp (LSE) of scores.
+///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto bhq(X&& x) {
   static_assert(detail::fits_row_major<X, 3>,

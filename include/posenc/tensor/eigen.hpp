@@ -49,15 +49,18 @@ struct EigenTensorTraits {
 
 }  // namespace detail
 
+/// The description of Eigen::Tensor.
 template <class T, int Rank, int Options, class IndexType>
 struct TensorTraits<Eigen::Tensor<T, Rank, Options, IndexType>>
     : detail::EigenTensorTraits<Rank, (Options & Eigen::RowMajor) != 0, true> {};
 
+/// The description of Eigen::TensorFixedSize.
 template <class T, class Sizes, int Options, class IndexType>
 struct TensorTraits<Eigen::TensorFixedSize<T, Sizes, Options, IndexType>>
     : detail::EigenTensorTraits<static_cast<int>(Sizes::count), (Options & Eigen::RowMajor) != 0,
                                 true> {};
 
+/// The description of Eigen::TensorMap, whose temporaries may be viewed.
 template <class Tensor, int Options, template <class> class MakePointer>
 struct TensorTraits<Eigen::TensorMap<Tensor, Options, MakePointer>>
     : detail::EigenTensorTraits<static_cast<int>(Tensor::NumIndices),

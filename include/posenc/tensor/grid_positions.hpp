@@ -16,10 +16,10 @@ POSENC_STABLE_BEGIN
 /// The patch grid of an image or video. A later layer merges each block of merge x merge patches to
 /// one token.
 struct PatchGrid {
-  Index frames = 1;
-  Index rows = 0;   ///< required; a multiple of merge
-  Index cols = 0;   ///< required; a multiple of merge
-  Index merge = 1;  ///< patches per side of a merge block; 2 in Qwen2-VL
+  Index frames = 1;  ///< frames of a video; 1 for an image
+  Index rows = 0;    ///< required; a multiple of merge
+  Index cols = 0;    ///< required; a multiple of merge
+  Index merge = 1;   ///< patches per side of a merge block; 2 in Qwen2-VL
 };
 
 static_assert(std::is_trivially_copyable_v<PatchGrid>);

@@ -63,26 +63,29 @@ class Positions {
     return from_ids(batch, ids_of_batch);
   }
 
-  /// Overloads for 32-bit ids, which other libraries use.
+  /// Overload for 32-bit ids [S], which other libraries use.
   template <class Ids>
   requires(!are_indices<Ids> && are_short_ids<Ids>) static Positions ids(const Ids& ids_of_row) {
     return ids(1, ids_of_row);
   }
+  /// Overload for 32-bit ids [B, S].
   template <class Ids>
   requires(!are_indices<Ids> && are_short_ids<Ids>) static Positions
       ids(Index batch, const Ids& ids_of_batch) {
     return from_ids(batch, ListView<std::int32_t>(ids_of_batch));
   }
 
-  // Overloads that reject numbers of other types by a message.
+  /// Rejects ids of other types at compile time, with a message that names the types.
   template <class Ids>
   requires(!are_indices<Ids> && !are_short_ids<Ids>) static Positions ids(const Ids& ids_of_row) {
     return ids(1, ids_of_row);
   }
+  /// Rejects ids of other types at compile time, with a message that names the types.
   template <class Ids>
   requires(!are_indices<Ids> && !are_short_ids<Ids>) static Positions ids(Index, const Ids&) {
     return reject_ids<Ids>();
   }
+  /// Rejects starts of other types at compile time, with a message that names the types.
   template <class Ids>
   requires(!are_indices<Ids>) static Positions starts(const Ids&, Index) {
     return reject_ids<Ids>();
@@ -97,6 +100,7 @@ class Positions {
     for (const double position : positions) p.push_finite(function, position);
     return p;
   }
+  /// Returns real-valued positions [S] for every batch row.
   static Positions real(ListView<double> positions) { return real(1, positions); }
 
   /// Returns the positions of sequences that are packed one after the other. cu_seqlens are the
@@ -195,6 +199,7 @@ class Positions {
     kind_ = kind;
     return std::move(*this);
   }
+  /// Overload that copies the positions.
   Positions with_kind(PositionKind kind) const& { return Positions(*this).with_kind(kind); }
 
   /// Returns the kind of coordinates: Tokens, unless the creating function documents another one.

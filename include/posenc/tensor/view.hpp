@@ -44,18 +44,28 @@ template <class T>
 struct HeadsView {
   static_assert(detail::CheckScalar<std::remove_const_t<T>>::value);
 
+  /// Address of element [0, 0, 0, 0].
   T* data = nullptr;
-  Index batch = 0, seq = 0, heads = 0, dim = 0;
+  Index batch = 0,  ///< number of batch rows B
+      seq = 0,      ///< number of tokens S
+      heads = 0,    ///< number of heads H
+      dim = 0;      ///< number of features per head D
+  /// Distance between consecutive batch rows, in elements.
   Index batch_stride = detail::dense_stride({seq, heads, dim});
+  /// Distance between consecutive tokens, in elements.
   Index seq_stride = detail::dense_stride({heads, dim});
+  /// Distance between consecutive heads, in elements.
   Index head_stride = dim;
 
   /// Returns the D contiguous features of head h of token s of batch row b.
   T* row(Index b, Index s, Index h) const noexcept {
     return data + (b * batch_stride + s * seq_stride + h * head_stride);
   }
+  /// True if there are no elements.
   bool empty() const noexcept { return batch == 0 || seq == 0 || heads == 0 || dim == 0; }
+  /// Returns the extents [B, S, H, D].
   std::array<Index, 4> extents() const noexcept { return {batch, seq, heads, dim}; }
+  /// Returns a view of the same elements that cannot write them.
   operator HeadsView<const T>() const noexcept {
     return {data, batch, seq, heads, dim, batch_stride, seq_stride, head_stride};
   }
@@ -66,14 +76,23 @@ template <class T>
 struct EmbeddingsView {
   static_assert(detail::CheckScalar<std::remove_const_t<T>>::value);
 
+  /// Address of element [0, 0, 0].
   T* data = nullptr;
-  Index batch = 0, seq = 0, dim = 0;
+  Index batch = 0,  ///< number of batch rows B
+      seq = 0,      ///< number of tokens S
+      dim = 0;      ///< number of features D
+  /// Distance between consecutive batch rows, in elements.
   Index batch_stride = detail::dense_stride({seq, dim});
+  /// Distance between consecutive tokens, in elements.
   Index seq_stride = dim;
 
+  /// Returns the D contiguous features of token s of batch row b.
   T* row(Index b, Index s) const noexcept { return data + (b * batch_stride + s * seq_stride); }
+  /// True if there are no elements.
   bool empty() const noexcept { return batch == 0 || seq == 0 || dim == 0; }
+  /// Returns the extents [B, S, D].
   std::array<Index, 3> extents() const noexcept { return {batch, seq, dim}; }
+  /// Returns a view of the same elements that cannot write them.
   operator EmbeddingsView<const T>() const noexcept {
     return {data, batch, seq, dim, batch_stride, seq_stride};
   }
@@ -82,13 +101,20 @@ struct EmbeddingsView {
 /// A view of a matrix [R, C]: a learned table, or a score tile of queries by keys.
 template <class T>
 struct MatrixView {
+  /// Address of element [0, 0].
   T* data = nullptr;
-  Index rows = 0, cols = 0;
+  Index rows = 0,  ///< number of rows R
+      cols = 0;    ///< number of columns C
+  /// Distance between consecutive rows, in elements.
   Index row_stride = cols;
 
+  /// Returns the C contiguous elements of row r.
   T* row(Index r) const noexcept { return data + r * row_stride; }
+  /// True if there are no elements.
   bool empty() const noexcept { return rows == 0 || cols == 0; }
+  /// Returns the extents [R, C].
   std::array<Index, 2> extents() const noexcept { return {rows, cols}; }
+  /// Returns a view of the same elements that cannot write them.
   operator MatrixView<const T>() const noexcept { return {data, rows, cols, row_stride}; }
 };
 
@@ -96,18 +122,30 @@ struct MatrixView {
 /// The last axis may have a stride, unlike the features of other views.
 template <class T>
 struct ScoresView {
+  /// Address of element [0, 0, 0, 0].
   T* data = nullptr;
-  Index batch = 0, heads = 0, queries = 0, keys = 0;
+  Index batch = 0,  ///< number of batch rows B
+      heads = 0,    ///< number of heads H
+      queries = 0,  ///< number of queries Sq
+      keys = 0;     ///< number of keys Sk
+  /// Distance between consecutive batch rows, in elements.
   Index batch_stride = detail::dense_stride({heads, queries, keys});
+  /// Distance between consecutive heads, in elements.
   Index head_stride = detail::dense_stride({queries, keys});
+  /// Distance between consecutive queries, in elements.
   Index query_stride = keys;
+  /// Distance between consecutive keys, in elements.
   Index key_stride = 1;
 
+  /// Returns the element of query i and key j in head h of batch row b.
   T& operator()(Index b, Index h, Index i, Index j) const noexcept {
     return data[b * batch_stride + h * head_stride + i * query_stride + j * key_stride];
   }
+  /// True if there are no elements.
   bool empty() const noexcept { return batch == 0 || heads == 0 || queries == 0 || keys == 0; }
+  /// Returns the extents [B, H, Sq, Sk].
   std::array<Index, 4> extents() const noexcept { return {batch, heads, queries, keys}; }
+  /// Returns a view of the same elements that cannot write them.
   operator ScoresView<const T>() const noexcept {
     return {data, batch, heads, queries, keys, batch_stride, head_stride, query_stride, key_stride};
   }
@@ -116,16 +154,25 @@ struct ScoresView {
 /// A view of one number per query and head [B, H, Sq]: the log-sum-exp (LSE) of attention scores.
 template <class T>
 struct LseView {
+  /// Address of element [0, 0, 0].
   T* data = nullptr;
-  Index batch = 0, heads = 0, queries = 0;
+  Index batch = 0,  ///< number of batch rows B
+      heads = 0,    ///< number of heads H
+      queries = 0;  ///< number of queries Sq
+  /// Distance between consecutive batch rows, in elements.
   Index batch_stride = detail::dense_stride({heads, queries});
+  /// Distance between consecutive heads, in elements.
   Index head_stride = queries;
+  /// Distance between consecutive queries, in elements.
   Index query_stride = 1;
 
+  /// Returns the element of query i in head h of batch row b.
   T& operator()(Index b, Index h, Index i) const noexcept {
     return data[b * batch_stride + h * head_stride + i * query_stride];
   }
+  /// Returns the extents [B, H, Sq].
   std::array<Index, 3> extents() const noexcept { return {batch, heads, queries}; }
+  /// Returns a view of the same elements that cannot write them.
   operator LseView<const T>() const noexcept {
     return {data, batch, heads, queries, batch_stride, head_stride, query_stride};
   }
@@ -255,6 +302,7 @@ void move_data(View& x, Index first, Index stride) noexcept {
 
 /// Returns heads first .. first + count - 1. With slice_features() this slices q, k and v out of a
 /// fused QKV buffer.
+///   Throws: ShapeError, also if these heads do not lie within x
 template <class T>
 HeadsView<T> slice_heads(HeadsView<T> x, Index first, Index count) {
   detail::check_slice("slice_heads", x, first, count, x.heads);
@@ -264,6 +312,7 @@ HeadsView<T> slice_heads(HeadsView<T> x, Index first, Index count) {
 }
 
 /// Returns tokens first .. first + count - 1 of a HeadsView or EmbeddingsView.
+///   Throws: ShapeError, also if these tokens do not lie within x
 template <class View>
 View slice_seq(View x, Index first, Index count) {
   detail::check_slice("slice_seq", x, first, count, x.seq);
@@ -273,6 +322,7 @@ View slice_seq(View x, Index first, Index count) {
 }
 
 /// Returns features first .. first + count - 1 of a HeadsView or EmbeddingsView.
+///   Throws: ShapeError, also if these features do not lie within x
 template <class View>
 View slice_features(View x, Index first, Index count) {
   detail::check_slice("slice_features", x, first, count, x.dim);
@@ -282,6 +332,7 @@ View slice_features(View x, Index first, Index count) {
 }
 
 /// Returns a view of x [B, S, H*D] as [B, S, H, D].
+///   Throws: ShapeError, also if `heads` is not positive or does not divide the last axis
 template <class T>
 HeadsView<T> split_heads(EmbeddingsView<T> x, Index heads) {
   detail::check_extents("split_heads", "x", x);
