@@ -82,16 +82,21 @@ struct TokenTile {
   Index first_query = 0;  ///< first query, counted in the batch row of q
   Index aligned_key = 0;  ///< index of the key that is aligned with the first query
   Index first_key = 0;    ///< first key, counted from the sequence's first key
-  std::span<const double> query_positions = {}, key_positions = {};
+  std::span<const double> query_positions = {},  ///< positions of the tile's queries, row by row
+      key_positions = {};                        ///< positions of its keys, column by column
 };
 
 /// Queries and keys of one sequence in a call of attention().
 struct TokenSpan {
-  Index batch = 0, sequence = 0, heads = 0;
-  Index first_query = 0, queries = 0;
+  Index batch = 0,               ///< batch row of q
+      sequence = 0,              ///< batch row, or the number of a packed sequence
+      heads = 0;                 ///< number of query heads
+  Index first_query = 0,         ///< first query, counted in the batch row of q
+      queries = 0;               ///< number of queries
   Index aligned_key = 0;         ///< valid if has_aligned_key
   bool has_aligned_key = false;  ///< true if queries have an aligned key; not for ByPosition
-  Index first_key = 0, end_key = 0;
+  Index first_key = 0,           ///< first key, counted from the sequence's first key
+      end_key = 0;               ///< end of the keys, not included
 };
 
 /// (3) Score bias that depends on tokens, not on positions alone: S += B(query row, head, key).
@@ -134,25 +139,32 @@ concept LearnedTokenBias = TokenBias<B, T> &&
 
 /// Additive encoding that adds nothing.
 struct NoEncoding {
+  /// Leaves x unchanged.
   template <class T>
   void add_to(EmbeddingsView<T>, const Positions&) const noexcept {}
 };
 
 /// Rotary encoding that rotates nothing. With NoBias this is attention without positions (NoPE).
 struct NoRotation {
+  /// Leaves the queries unchanged.
   template <class T>
   void rotate_queries(HeadsView<T>, const Positions&) const noexcept {}
+  /// Leaves the keys unchanged.
   template <class T>
   void rotate_keys(HeadsView<T>, const Positions&) const noexcept {}
+  /// Leaves the gradient of the queries unchanged.
   template <class T>
   void adjoint_queries(HeadsView<T>, const Positions&) const noexcept {}
+  /// Leaves the gradient of the keys unchanged.
   template <class T>
   void adjoint_keys(HeadsView<T>, const Positions&) const noexcept {}
+  /// Returns 1: the softmax scale is unchanged.
   constexpr double softmax_scale_multiplier() const noexcept { return 1; }
 };
 
 /// Score bias that adds nothing.
 struct NoBias {
+  /// Leaves the scores unchanged.
   template <class T>
   void add(Index, std::span<const double>, std::span<const double>, MatrixView<T>) const noexcept {}
 };
