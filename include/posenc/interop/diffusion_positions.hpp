@@ -24,7 +24,7 @@ POSENC_STABLE_BEGIN
 
 /// Image or video, measured in patches.
 struct VideoGrid {
-  Index frames = 1;
+  Index frames = 1;       ///< 1 for an image
   Index rows = 0;         ///< required
   Index cols = 0;         ///< required
   double frame_step = 1;  ///< time between frames; Cosmos 24 / fps
@@ -38,14 +38,15 @@ enum class GridOrigin {
 
 /// Rows and columns of patches in CogVideoX 1.0's training: those of 480 x 720 pixels.
 struct CogVideoXBase {
-  Index rows = 30;
-  Index cols = 45;
+  Index rows = 30;  ///< for a height of 480 pixels
+  Index cols = 45;  ///< for a width of 720 pixels
 };
 
 /// Settings of Qwen-Image's positions.
 struct QwenImageLayout {
   GridOrigin origin = GridOrigin::Centre;  ///< "scale_rope", true in all released models
-  /// Qwen-Image-Layered: the last image is the condition; its index is -1, before the layers.
+  /// True for Qwen-Image-Layered, whose last image is the condition. Its index is -1, before the
+  /// layers.
   bool layered = false;
 };
 

@@ -41,10 +41,10 @@ struct Dinov3Augmentation {
   std::uint64_t seed = 0;  ///< a different number for each image and step
 };
 
-/// Drawn augmentation: a coordinate c of an axis becomes (c + shift) * scale. Rows come first.
+/// Drawn augmentation, which moves a coordinate c of an axis to (c + shift) * scale.
 struct DrawnDinov3Augmentation {
-  std::array<double, 2> shift{0, 0};
-  std::array<double, 2> scale{1, 1};
+  std::array<double, 2> shift{0, 0};  ///< of rows, then of columns
+  std::array<double, 2> scale{1, 1};  ///< of rows, then of columns
 };
 
 static_assert(std::is_trivially_copyable_v<Dinov3Grid>);

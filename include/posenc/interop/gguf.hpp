@@ -30,7 +30,7 @@ struct GgufOptions {
   /// Pairing of the channels. Required if the architecture is unknown; otherwise it overrides the
   /// pairing that the architecture implies.
   std::optional<PairingKind> pairing = std::nullopt;
-  /// Meaning of YaRN's attn_factor
+  /// Meaning of YaRN's attn_factor.
   GgufAttentionFactor attn_factor = GgufAttentionFactor::Unspecified;
 };
 
@@ -289,9 +289,9 @@ class GgufReader {
 /// returned, as in the model's training; llama.cpp reads the key and does not apply it.
 ///   Throws: ConfigError that names the key, for an unknown architecture without options.pairing,
 ///           an architecture whose layers this reader does not support, an unknown type of scaling,
-///           an unknown key below <architecture>.rope or .attention or elsewhere with a name that
-///           suggests positions, keys that contradict each other or whose meaning is uncertain, a
-///           model without rotary encoding, and values out of range
+///           an unknown key below `<architecture>.rope` or `.attention` or elsewhere with a name
+///           that suggests positions, keys that contradict each other or whose meaning is
+///           uncertain, a model without rotary encoding, and values out of range
 inline ModelSettings read_gguf(const GgufFile& file, const GgufOptions& options = {}) {
   auto architecture = file.text("general.architecture");
   if (!architecture) {
@@ -300,13 +300,13 @@ inline ModelSettings read_gguf(const GgufFile& file, const GgufOptions& options 
   return detail::GgufReader(file, *std::move(architecture), options).read();
 }
 
-/// Overload that reads the bytes of a file.
+/// Overload of read_gguf() that reads the bytes of a file.
 inline ModelSettings read_gguf(std::span<const std::byte> bytes, const GgufOptions& options = {}) {
   return read_gguf(GgufFile::from_bytes(bytes), options);
 }
 
 #if POSENC_HAS_FILESYSTEM
-/// Overload that reads only the header of a file on disk.
+/// Overload of read_gguf() that reads only the header of a file on disk, and its rotary tensors.
 inline ModelSettings read_gguf(const std::filesystem::path& path, const GgufOptions& options = {}) {
   return read_gguf(GgufFile::from_path(path), options);
 }

@@ -34,13 +34,16 @@ POSENC_BEGIN
 ///   Source: docs/gguf.md of ggml
 class GgufFile {
  public:
+  /// Reads a file in memory. The bytes are not needed after the call.
+  ///   Throws: ConfigError if they are no valid GGUF file
   static GgufFile from_bytes(std::span<const std::byte> bytes) {
     detail::SpanBytes source(bytes);
     return GgufFile(source);
   }
 
 #if POSENC_HAS_FILESYSTEM
-  /// Reads only the header and the rotary tensors, so files may be of any size.
+  /// Reads only the header and the rotary tensors of a file, which may be of any size.
+  ///   Throws: ConfigError, also if the file cannot be opened
   static GgufFile from_path(const std::filesystem::path& path) {
     detail::FileBytes source(path);
     return GgufFile(source);
@@ -48,11 +51,13 @@ class GgufFile {
 #endif
 
   /// Reads from any type with size(), and read(at, n, out) like detail::SpanBytes.
+  ///   Throws: ConfigError, and exceptions of the source
   template <class Bytes>
   static GgufFile from_source(Bytes& source) {
     return GgufFile(source);
   }
 
+  /// True if the file has the key, even if its value was skipped.
   bool has(std::string_view key) const { return values_.find(key) != values_.end(); }
 
   /// Returns all keys that begin with `prefix`, sorted.
@@ -65,12 +70,13 @@ class GgufFile {
     return found;
   }
 
-  // Getters. They return the value of a key, or nullopt if the file does not have it, and throw
-  // ConfigError if the value has another type.
-
+  /// Returns the integer of a key, or nullopt if the file does not have the key.
+  ///   Throws: ConfigError if the value has another type, or exceeds 2^63 - 1
   std::optional<Index> integer(std::string_view key) const { return get<Index>(key, "an integer"); }
 
-  /// Accepts integers, too. Rejects infinities and NaN.
+  /// Returns the number of a key, which may be an integer, or nullopt if the file does not have the
+  /// key.
+  ///   Throws: ConfigError if the value has another type, or is infinite or NaN
   std::optional<double> real(std::string_view key) const {
     const Value* value = find(key);
     if (value != nullptr && std::holds_alternative<Index>(*value)) {
@@ -83,19 +89,26 @@ class GgufFile {
     return number;
   }
 
+  /// Returns the truth value of a key, or nullopt if the file does not have the key.
+  ///   Throws: ConfigError if the value has another type
   std::optional<bool> flag(std::string_view key) const { return get<bool>(key, "true or false"); }
 
+  /// Returns the string of a key, or nullopt if the file does not have the key.
+  ///   Throws: ConfigError if the value has another type, or more than 4096 bytes
   std::optional<std::string> text(std::string_view key) const {
     return get<std::string>(key, "a text of at most 4096 bytes");
   }
 
+  /// True if the file has the key, and its value is an integer or a floating-point number.
   bool is_number(std::string_view key) const {
     const Value* value = find(key);
     return value != nullptr &&
            (std::holds_alternative<Index>(*value) || std::holds_alternative<double>(*value));
   }
 
-  /// Returns an array of integers or of flags, or a single number as an array.
+  /// Returns an array of integers or of flags (as 0 and 1), or a single integer as an array, or
+  /// nullopt if the file does not have the key.
+  ///   Throws: ConfigError if the value has another type, or more than 4096 elements
   std::optional<std::vector<Index>> integers(std::string_view key) const {
     const Value* value = find(key);
     if (value != nullptr && std::holds_alternative<Index>(*value)) {

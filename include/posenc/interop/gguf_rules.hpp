@@ -23,8 +23,8 @@ POSENC_STABLE_BEGIN
 /// magnitude by it. Some converters wrote the final factor instead.
 enum class GgufAttentionFactor {
   Unspecified,  ///< Relative, but an error if the value is YaRN's own magnitude
-  Relative,
-  Final
+  Relative,     ///< a factor of YaRN's own magnitude, as llama.cpp reads it
+  Final         ///< the factor of cos and sin, YaRN's own magnitude included
 };
 
 POSENC_STABLE_END

@@ -17,10 +17,10 @@ POSENC_BEGIN
 
 /// Rotary encoding of presets::grid_presets().
 struct GridPreset {
-  const char* name;
+  const char* name;       ///< argument of presets::grid_preset()
   const char* source;     ///< reference of the settings
   const char* positions;  ///< function that computes its positions
-  AnyRope rope;
+  AnyRope rope;           ///< rotation of queries and keys
 };
 
 namespace presets {

@@ -32,10 +32,12 @@ enum class WindowKind {
   BothSides  ///< size / 2 keys on either side, and the query's own
 };
 
+/// Window of a layer, which limits the keys of its own sequence that a query sees.
 struct LayerWindow {
-  WindowKind kind = WindowKind::None;
-  Index size = 0;  ///< positive, unless the kind is WindowKind::None
+  WindowKind kind = WindowKind::None;  ///< shape of the window
+  Index size = 0;                      ///< positive, unless the kind is WindowKind::None
 
+  /// True if all members are equal.
   friend bool operator==(const LayerWindow&, const LayerWindow&) = default;
 };
 
@@ -54,12 +56,13 @@ enum class QueryTemperatureFormula {
 ///           position 32766; sgl-project/sglang, srt/models/grok.py and
 ///           srt/layers/attention/triton_ops/decode_attention.py (86d10d2)
 struct QueryTemperature {
-  QueryTemperatureFormula formula = QueryTemperatureFormula::LogFloor;
-  double scale = 0;   ///< for LogFloor
+  QueryTemperatureFormula formula = QueryTemperatureFormula::LogFloor;  ///< dependence on p
+  double scale = 0;                                                     ///< for LogFloor
   double length = 0;  ///< positive; Llama 4's floor_scale, Ministral's trained length
   Index offset = 0;   ///< 1 in Llama 4
   bool only_without_rotary = false;  ///< applies only in layers without rotary encoding
 
+  /// Returns the factor of a query at a position of at least 0.
   double operator()(double position) const noexcept {
     if (formula == QueryTemperatureFormula::LogN) {
       return (std::max)(1.0, std::log(position + 1) / std::log(length));
@@ -70,24 +73,26 @@ struct QueryTemperature {
     return 1 + scale * std::log1p(std::floor((position + static_cast<double>(offset)) / length));
   }
 
+  /// True if all members are equal.
   friend bool operator==(const QueryTemperature&, const QueryTemperature&) = default;
 };
 
 /// Attention of one layer, without its rotation. Values that neither the file nor its class gives
 /// are absent.
 struct LayerAttention {
-  std::optional<LayerKind> kind = std::nullopt;
+  std::optional<LayerKind> kind = std::nullopt;  ///< interaction between the layer's tokens
   std::optional<Index> heads = std::nullopt;     ///< query heads
   std::optional<Index> kv_heads = std::nullopt;  ///< KV heads; for latent attention after expansion
   std::optional<Index> head_dim = std::nullopt;  ///< width of queries and keys, including
                                                  ///< non-rotary channels
-  std::optional<Index> value_dim = std::nullopt;  ///< width of values
-  std::optional<LayerWindow> window = std::nullopt;
+  std::optional<Index> value_dim = std::nullopt;     ///< width of values
+  std::optional<LayerWindow> window = std::nullopt;  ///< over the layer's own sequence
   std::optional<bool> sinks = std::nullopt;  ///< true if the weights contain a sink per head
   /// Values are the rotated keys, and the inverse rotation at the query's position, the rope's
   /// inverse(), is applied to the output: DeepSeek-V4.
   bool output_inverse_rotated = false;
 
+  /// True if all members are equal.
   friend bool operator==(const LayerAttention&, const LayerAttention&) = default;
 };
 

@@ -43,8 +43,10 @@ struct ModelSettings {
   /// not included; softmax_scale(model) is the product of both. Factors of all queries or keys are
   /// included. LongCat-Flash's factor of the latent of keys and values is not (see read_hf_config).
   std::optional<double> softmax_scale = std::nullopt;
-  /// Soft cap: scores s become softcap * tanh(s / softcap) before the mask. nullopt: no cap.
+  /// Soft cap of scores s, which become softcap * tanh(s / softcap) before the mask. nullopt: no
+  /// cap.
   std::optional<double> softcap = std::nullopt;
+  /// Temperature of queries, see temperature_of_layer(). nullopt: none.
   std::optional<QueryTemperature> query_temperature = std::nullopt;
   std::optional<VisionSettings> vision = std::nullopt;  ///< tower beside the text model
 };
@@ -198,10 +200,13 @@ inline std::optional<QueryTemperature> temperature_of_layer(const ModelSettings&
   return has_none ? std::nullopt : temperature;
 }
 
-/// Returns the rotation of a model whose layers are alike, for sequences of `length` tokens. The
-/// length may be omitted if the rule does not depend on it.
-///   Throws: ConfigError
+/// Returns the rotation of a model whose layers are alike, by a rule that does not depend on the
+/// length of the sequence.
+///   Throws: ConfigError, also if layers differ or the rule depends on the length
 inline AnyRope rope(const ModelSettings& model) { return rope(rotary(model)); }
+/// Overload of rope() for sequences of `length` tokens. Rules that do not depend on the length
+/// ignore it.
+///   Throws: ConfigError, also if layers differ; PositionError for a negative length
 inline AnyRope rope(const ModelSettings& model, Index length,
                     AnglePolicy policy = AnglePolicy::Exact) {
   return rope(rotary(model), length, policy);

@@ -24,9 +24,9 @@ POSENC_STABLE_BEGIN
 
 /// Table of learned positions.
 struct LearnedTable {
-  Index rows = 0;
-  Index dim = 0;
-  LearnedConfig config = {};
+  Index rows = 0;             ///< number of positions, and of rows before them (config.row_offset)
+  Index dim = 0;              ///< width of an embedding
+  LearnedConfig config = {};  ///< argument of Learned's constructor
 };
 
 static_assert(std::is_trivially_copyable_v<LearnedTable>);
@@ -37,9 +37,9 @@ POSENC_BEGIN
 
 /// Model of presets::all().
 struct RotaryPreset {
-  const char* name;
-  const char* source;  ///< reference of the settings
-  ModelSettings model;
+  const char* name;     ///< argument of presets::model()
+  const char* source;   ///< reference of the settings
+  ModelSettings model;  ///< as read_hf_config() returns it, without heads and windows
 };
 
 namespace presets {
@@ -315,6 +315,8 @@ inline LearnedTable opt(Index dim) {
 /// sqrt(head_dim).
 ///   Source: models/t5/modeling_t5.py
 inline T5BiasConfig t5_encoder() { return {.direction = T5Direction::Bidirectional}; }
+/// Returns the bias of T5's decoder over its own tokens, the same for all sizes.
+///   Source: models/t5/modeling_t5.py
 inline T5BiasConfig t5_decoder() { return {.direction = T5Direction::Causal}; }
 
 /// Returns BLOOM-176B's bias.

@@ -189,6 +189,8 @@ inline PromptPositions prompt_positions_of(ListView<std::vector<PromptPart>> pro
 inline PromptPositions prompt_positions(std::span<const std::vector<PromptPart>> prompts) {
   return detail::prompt_positions_of({prompts.data(), prompts.size()});
 }
+/// Overload of prompt_positions() for one prompt.
+///   Throws: ConfigError for a part that contradicts itself; PositionError
 inline PromptPositions prompt_positions(std::initializer_list<PromptPart> prompt) {
   const std::vector<PromptPart> one(prompt);
   return detail::prompt_positions_of({&one, 1});

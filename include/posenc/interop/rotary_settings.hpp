@@ -213,6 +213,8 @@ inline AnyRope rope(const RotarySettings& settings, Index length,
                                : frequencies(settings, length),
                            policy);
 }
+/// Overload of rope() for a rule that does not depend on the length of the sequence.
+///   Throws: ConfigError, also if the rule depends on the length
 inline AnyRope rope(const RotarySettings& settings) {
   return detail::make_rope(settings, frequencies(settings));
 }

@@ -33,7 +33,7 @@ struct Dinov3Rope {
   Index head_dim = 0;     ///< required; divisible by 4; all channels are rotated
   double base = 0;        ///< 100; required unless periods are given
   double min_period = 0;  ///< alternative to base, with max_period
-  double max_period = 0;
+  double max_period = 0;  ///< alternative to base, with min_period
   /// Periods are rounded as in the authors' checkpoints; Hugging Face and timm recompute them.
   bool bfloat16_periods = false;
 };

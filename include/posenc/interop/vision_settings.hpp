@@ -25,25 +25,33 @@ enum class VisionRotaryForm {
   Gemma4    ///< ChatGlmRope: columns rotate one half of the head, rows the other; xy_grid()
 };
 
+/// Settings of a vision tower's rotary encoding.
 struct VisionRotary {
-  VisionRotaryForm form = VisionRotaryForm::Qwen2Vl;
-  double base = 0;  ///< required
+  VisionRotaryForm form = VisionRotaryForm::Qwen2Vl;  ///< encoding, and its order of patches
+  double base = 0;                                    ///< required
 
+  /// True if all members are equal.
   friend bool operator==(const VisionRotary&, const VisionRotary&) = default;
 };
 
 /// Position of a tower's class token relative to the patches.
-enum class ClassToken { None, First, Last };
+enum class ClassToken {
+  None,   ///< no class token
+  First,  ///< before the patches
+  Last    ///< after the patches
+};
 
 /// Table of learned positions that a tower adds to its patches. Towers for images of different
 /// sizes resize it (resize_grid): Qwen3-VL Bilinear with AlignCorners, SigLIP 2 Bilinear with
 /// antialias.
 struct PatchTable {
-  Index rows = 0, cols = 0;                   ///< grid of patches of the table
+  Index rows = 0,                             ///< rows of the table's patches
+      cols = 0;                               ///< columns of the table's patches
   ClassToken class_token = ClassToken::None;  ///< it has a row of the table, too
   /// One table of `rows` rows and one of `cols` columns, which are added.
   bool sum_of_axes = false;
 
+  /// True if all members are equal.
   friend bool operator==(const PatchTable&, const PatchTable&) = default;
 };
 
@@ -54,19 +62,20 @@ struct VisionSettings {
   /// Reason why the tower is not supported: its unsupported feature, or the wrong key. Only
   /// model_type is set besides. Empty if the tower is supported.
   std::string refused = {};
-  Index layer_count = 0;
-  LayerAttention attention = {};
+  Index layer_count = 0;          ///< number of transformer layers
+  LayerAttention attention = {};  ///< of every layer, except for its window
   /// Scale of scores, if it is not head_dim^-1/2.
   std::optional<double> softmax_scale = std::nullopt;
   Index patch_size = 0;  ///< side length in pixels
   Index merge = 1;  ///< patches are ordered in blocks of merge x merge, as in merge_block_grid()
-  std::optional<PatchTable> table = std::nullopt;  ///< table of learned positions
-  std::optional<VisionRotary> rotary = std::nullopt;
+  std::optional<PatchTable> table = std::nullopt;     ///< table of learned positions
+  std::optional<VisionRotary> rotary = std::nullopt;  ///< nullopt: queries and keys are not rotated
   /// Side length, in patches, of the windows of all layers except layers_without_window; 0: no
   /// windows.
   Index window = 0;
   std::vector<Index> layers_without_window = {};  ///< sorted
 
+  /// True if all members are equal.
   friend bool operator==(const VisionSettings&, const VisionSettings&) = default;
 };
 
