@@ -48,8 +48,8 @@ POSENC_ALWAYS_INLINE void extract_diagonals(P (&rows)[2 * P::width - 1]) noexcep
 }
 
 /// Gathers from[places[u]] into lane u.
-///   ascending: places are sorted, not strictly. AttentionGeometry within one vector are then read
-///       with one load, which may reach P::width numbers from the first place.
+///   ascending: places are sorted, not strictly. Numbers within one vector are then read with one
+///       load, which may reach P::width numbers from the first place.
 template <class P, class Real>
 POSENC_ALWAYS_INLINE P gather(const Real* from, const std::int32_t* places,
                               [[maybe_unused]] bool ascending) noexcept {

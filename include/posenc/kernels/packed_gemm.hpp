@@ -34,7 +34,7 @@ void copy_rows(const EmbeddingsView<const T>& x, Index first, Index count, Index
 
 /// Product of a matrix [rows, depth] with a matrix [depth, columns], for many rows. Columns are
 /// packed into tiles, as keys of attention are, and tiles are distributed over threads.
-///   Bits: The depth is cut into slices. In a slice, a number is one dependency chain of FMAs in
+///   Bits: the depth is cut into slices. In a slice, a number is one dependency chain of FMAs in
 ///         the order of the depth; slices are added in order. Neither the device nor other rows and
 ///         columns change a bit
 template <class Tier, class T>

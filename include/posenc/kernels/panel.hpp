@@ -30,8 +30,8 @@ template <class S>
 inline constexpr bool has_paired_channels = storage_format<S> == StorageFormat::Bfloat16;
 
 /// Returns the number of channels that a panel stores for each lane.
-///   Layout of a panel: [dim][panel_lanes], or if has_paired_channels<S>, [ceil(dim /
-///   2)][panel_lanes][2]
+///   Layout: a panel is [dim][panel_lanes], or if has_paired_channels<S>, [ceil(dim /
+///           2)][panel_lanes][2]
 template <class S>
 constexpr Index packed_dim(Index dim) noexcept {
   return has_paired_channels<S> ? (dim + 1) / 2 * 2 : dim;

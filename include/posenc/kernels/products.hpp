@@ -89,7 +89,7 @@ using PackedRowElement = std::conditional_t<pair_products<Tier, T, S>, T, Comput
 
 /// out(r, lane) <- factor * row(r) . lane, for the active panels. Full vectors up to the last
 /// active lane are written.
-///   Q: Real, or if pair_products, bfloat16 with interleaved channels as in the panels
+///   Types: Q is Real, or if pair_products, bfloat16 with interleaved channels as in the panels
 template <class Tier, class Real, class S, class Q = Real>
 struct PanelDotKernel {
   using P = Pack<Real, Tier>;
