@@ -161,7 +161,8 @@ void attention(HeadsView<const std::type_identity_t<T>> q, const KvCache<S>& cac
                                             memory);
 }
 
-// Diagnostic overload for calls whose element types or sequences do not match.
+/// Diagnostic overload of attention() over a cache for element types or sequences that do not
+/// match. A call does not compile, and the error names the rule.
 template <class Q, class S, class Sequences, class T, class Bias = NoBias,
           Device D = detail::CallingThread>
 requires(!detail::attends_cache<Q, S, Sequences, T>) void attention(

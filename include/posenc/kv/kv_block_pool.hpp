@@ -10,6 +10,7 @@
 
 POSENC_STABLE_BEGIN
 
+/// Settings of a KvBlockPool.
 struct KvBlockPoolConfig {
   std::size_t byte_limit = 0;  ///< required: the most bytes that all blocks together may use
 };
@@ -33,13 +34,18 @@ class KvBlockTables;
 ///            different sequences
 class KvBlockPool {
  public:
-  // Declared so that a move is a copy as well.
+  // Both are declared so that a move is a copy as well.
+
+  /// Constructs another object for the same pool.
   KvBlockPool(const KvBlockPool&) = default;
+  /// Refers to the pool of the other object from now on.
   KvBlockPool& operator=(const KvBlockPool&) = default;
 
-  ///   Throws: ConfigError, std::bad_alloc
+  /// Constructs a pool without blocks.
+  ///   Throws: ConfigError if byte_limit is 0, std::bad_alloc
   explicit KvBlockPool(const KvBlockPoolConfig& config) : budget_(checked_limit(config)) {}
 
+  /// Returns the most bytes that all blocks together may use.
   std::size_t byte_limit() const noexcept { return budget_->limit(); }
   /// Returns the bytes of all blocks in use. A shared block counts once.
   std::size_t bytes() const noexcept { return budget_->bytes(); }

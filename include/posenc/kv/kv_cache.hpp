@@ -49,41 +49,57 @@ class CacheKvSource;
 ///             succeed, and return blocks to the pool, as the destructor does
 ///   Device:   the device writes only where no sequence holds keys. The calling thread overwrites
 ///             keys after the device has succeeded, so a device that throws leaves caches unchanged
-///   Threads:  const calls may run concurrently. Other calls may run internal them if they are for
+///   Threads:  const calls may run concurrently. Other calls may run beside them if they are for
 ///             other sequences
 ///   Layout:   keys [sequence][head][key / 32][D][32], in bfloat16 [..][ceil(D / 2)][32][2] with
 ///             channel 2i + 1 before 2i; values [sequence][head][key][Dv rounded up to a multiple
 ///             of 16]. A key is stored at its number modulo capacity() and does not move. Without a
 ///             pool, 2112 bytes separate heads whose keys, or values, take 64 KiB or more
-///   Accuracy: stored in S, rounded once to nearest even; attention computes in Compute<S>
+///   Accuracy: stored in S, rounded once to nearest even; attention computes in `Compute<S>`
 ///   Cost:     without a pool, all memory is allocated and zeroed by the constructor; see bytes()
 template <class S>
 class KvCache {
   static_assert(detail::CheckScalar<S>::value);
 
  public:
+  /// Type of the keys that callbacks receive: double for a cache of double, otherwise float.
   using Real = Compute<S>;
 
+  /// Constructs a cache without keys that owns its memory.
   ///   Throws: ConfigError, std::bad_alloc
   explicit KvCache(const KvCacheConfig& config) : KvCache(config, nullptr) {}
-  /// Constructs a cache that allocates from a pool and keeps the pool alive.
+  /// Constructs a cache without keys that allocates from a pool and keeps the pool alive.
+  ///   Throws: ConfigError, std::bad_alloc
   KvCache(const KvCacheConfig& config, const KvBlockPool& pool) : KvCache(config, &pool) {}
 
+  /// Copies a cache. With a pool the copy shares its blocks until one of them is written.
+  ///   Throws: std::bad_alloc
   KvCache(const KvCache&) = default;
+  /// Moves a cache; the source has no sequences afterwards.
   KvCache(KvCache&&) noexcept = default;
-  /// Copies a cache. If memory does not suffice, the target is unchanged.
+  /// Replaces the cache by a copy of another one. If memory does not suffice, it is unchanged.
+  ///   Throws: std::bad_alloc
   KvCache& operator=(const KvCache& other) {
     KvCache copy(other);
     return *this = std::move(copy);
   }
+  /// Replaces the cache by another one, whose memory it takes over.
   KvCache& operator=(KvCache&&) noexcept = default;
 
+  /// Returns the number of sequences.
   Index sequences() const noexcept { return ranges_.sequences(); }
+  /// Returns Hkv, the number of KV heads.
   Index kv_heads() const noexcept { return storage_.heads(); }
+  /// Returns D, the number of channels of a key's head.
   Index head_dim() const noexcept { return storage_.dim(); }
+  /// Returns Dv, the number of channels of a value's head.
   Index value_dim() const noexcept { return storage_.value_dim(); }
+  /// Returns the most keys per sequence that are in memory at a time, in whole tiles of 128. In a
+  /// ring that is more than window() + max_append() - 1.
   Index capacity() const noexcept { return storage_.capacity(); }
-  Index window() const noexcept { return ranges_.limits().window; }  ///< in keys; 0: no ring
+  /// Returns the window of a ring in keys, or 0 if the cache is no ring.
+  Index window() const noexcept { return ranges_.limits().window; }
+  /// Returns the most keys per append() to a ring. Other caches have no such limit.
   Index max_append() const noexcept { return ranges_.limits().max_append; }
   /// Returns the bytes of this cache, without the blocks of a pool, which the pool counts.
   std::size_t bytes() const noexcept { return storage_.bytes() + ranges_.bytes(); }
@@ -131,12 +147,15 @@ class KvCache {
     append(ListView<Index>(&sequence, 1), k, v, device);
   }
 
-  // Diagnostic overloads: report the arguments that append() takes.
+  /// Diagnostic overload of append() for arguments that it does not take. A call does not compile,
+  /// and the error names the rule.
   template <class Where, class K, class V, Device D = detail::CallingThread>
   requires(!detail::is_valid_append<K, V, Where>) void append(const Where&, HeadsView<K>,
                                                               HeadsView<V>, const D& = {}) {
     detail::diagnose_append<K, V>();
   }
+  /// Diagnostic overload of append() for two lists of indices that it does not take. A call does
+  /// not compile, and the error names the rule.
   template <class First, class Second, class K, class V, Device D = detail::CallingThread>
   requires(!detail::is_valid_append<K, V, First, Second>) void append(const First&, const Second&,
                                                                       HeadsView<K>, HeadsView<V>,
@@ -171,7 +190,7 @@ class KvCache {
   /// state are those of the saved sequence.
   ///   Shapes: k [1, n, Hkv, D], v [1, n, Hkv, Dv]
   ///   Throws: ShapeError, before anything is written; also if `first` is not 0 in a cache that is
-  ///           no ring, or if a sequence cannot set_range so many keys
+  ///           no ring, or if a sequence cannot hold so many keys
   ///   Pool:   the sequence's old blocks are returned last; call clear() before to return them
   ///           first
   ///   Cost:   one pass over k and v; no allocation without a pool
@@ -273,7 +292,7 @@ class KvCache {
   ///             what rotate throws; before anything is written
   ///   Device:   reads the keys; rotate runs on the calling thread and may use the same device
   ///   Accuracy: keys that move are rounded to S once more
-  ///   Cost:     two passes over the keys that move, and memory for them in Compute<S>
+  ///   Cost:     two passes over the keys that move, and memory for them in `Compute<S>`
   template <class Rotate, Device D = detail::CallingThread>
   void erase(Index sequence, Index first, Index count, Rotate&& rotate, const D& device = {}) {
     constexpr auto function = "KvCache::erase";
@@ -302,7 +321,7 @@ class KvCache {
   ///   Throws:   ShapeError, std::bad_alloc, and what update throws; before anything is written
   ///   Device:   as for erase()
   ///   Accuracy: keys are rounded to S once more
-  ///   Cost:     two passes over the keys, and memory for them in Compute<S>
+  ///   Cost:     two passes over the keys, and memory for them in `Compute<S>`
   template <class Update, Device D = detail::CallingThread>
   void update_keys(Index sequence, Update&& update, const D& device = {}) {
     constexpr auto function = "KvCache::update_keys";

@@ -12,7 +12,7 @@ POSENC_STABLE_BEGIN
 
 /// Settings of a KvCache. Exactly one of `capacity` and `window` must be given.
 struct KvCacheConfig {
-  Index sequences = 1;
+  Index sequences = 1;  ///< number of sequences, at least 1
   Index kv_heads = 0;   ///< required
   Index head_dim = 0;   ///< required
   Index value_dim = 0;  ///< head_dim if omitted
