@@ -26,6 +26,7 @@ POSENC_BEGIN
 /// another type, see MultiHeadMemory.
 template <Scalar T, class Workspace = AttentionWorkspace>
 struct AttentionMemory {
+  /// Type of the results: double for tensors of double, otherwise float.
   using Real = Compute<T>;
 
   /// Receives ln(sum of exp(score)) [B, H, Sq], the sink included, if it has data. Without a

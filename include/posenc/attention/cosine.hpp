@@ -159,8 +159,11 @@ void cosine_queries(HeadsView<T> q, std::span<const double> logit_scale, const D
   });
 }
 
-/// Converts keys in place to those of cosine attention: unit vectors. Throws, accuracy and device
-/// are as for cosine_queries().
+/// Converts keys in place to those of cosine attention, which are unit vectors.
+///   Shapes:   k [B, S, H, D]
+///   Throws:   ShapeError, before anything is written
+///   Accuracy: as for cosine_queries()
+///   Device:   as for cosine_queries()
 template <detail::Writable T, Device D = detail::CallingThread>
 void cosine_keys(HeadsView<T> k, const D& device = {}) {
   detail::check_extents("cosine_keys", "k", k);
@@ -197,8 +200,11 @@ void cosine_queries_backward(HeadsView<const std::type_identity_t<T>> q,
       });
 }
 
-/// Computes the backward pass of cosine_keys() in place. Shapes, throws and device are as for
-/// cosine_queries_backward().
+/// Computes the backward pass of cosine_keys() in place: turns grad from the gradient of its result
+/// into that of k.
+///   Shapes: k, as passed to cosine_keys(), and grad [B, S, H, D]
+///   Throws: ShapeError, before anything is written
+///   Device: as for cosine_queries_backward()
 template <detail::Writable T, Device D = detail::CallingThread>
 void cosine_keys_backward(HeadsView<const std::type_identity_t<T>> k, HeadsView<T> grad,
                           const D& device = {}) {

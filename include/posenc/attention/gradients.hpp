@@ -29,7 +29,7 @@ struct RelativeGradient {
   HeadsView<T> queries = {};             ///< [B, Sq, H, W]
 };
 
-/// Empty gradient: of a bias without parameters, or whose parameters are not learned.
+/// Empty gradient of a bias without parameters, or with parameters that are not learned.
 struct NoGradient {};
 
 POSENC_END

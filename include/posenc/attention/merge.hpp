@@ -20,14 +20,14 @@ POSENC_BEGIN
 /// result equals that of one call over the union, up to rounding. Use it to split keys over
 /// threads, machines or a cached prefix; any merge order is valid. Pass each sink to exactly one
 /// part.
-/// Backward: call attention_backward() for each part with the merged out and log-sum-exps; merge()
-/// needs no backward of its own.
 ///   Shapes:   out_a, out_b [B, Sq, H, Dv]; lse_a, lse_b [B, H, Sq], natural logarithms
 ///   Device:   threads of an Eigen device, or the calling thread if omitted; the bits are the same
 ///   Aliasing: the views must not overlap
 ///   Throws:   ShapeError, before anything is written
 ///   Accuracy: 4 ulp of the larger output, in Compute<T>, and the rounding to T; exact if one side
 ///             has no keys (lse -inf), except that -0 may become 0
+///   Backward: call attention_backward() for each part with the merged out and log-sum-exps;
+///             merge() needs no backward of its own
 ///   Source:   arXiv 2205.14135, section 3.1
 template <detail::Writable T, Device D = detail::CallingThread>
 void merge(HeadsView<T> out_a, LseView<Compute<std::remove_const_t<T>>> lse_a,

@@ -15,8 +15,8 @@
 
 POSENC_STABLE_BEGIN
 
-/// Causal rule: a query sees the keys up to the key that it is aligned with. With equally many
-/// queries and keys TopLeft and BottomRight agree; otherwise libraries differ, so there is no
+/// Causal rule, by which a query sees the keys up to the key that it is aligned with. With equally
+/// many queries and keys TopLeft and BottomRight agree; otherwise libraries differ, so there is no
 /// default.
 enum class Causal {
   Unspecified,  ///< a ConfigError
@@ -29,10 +29,10 @@ enum class Causal {
   ByPosition  ///< a query sees the keys whose position is at most its own
 };
 
-/// Sliding window: a query sees keys from `left` before to `right` after its aligned key, both
-/// included, as in flash-attn. A causal mask still hides later keys. With Causal::ByPosition the
-/// window is measured in positions; that combination is a ConfigError on a cache that has evicted
-/// keys. sliding_window() returns the window of Mistral and Gemma.
+/// Sliding window of keys from `left` before to `right` after a query's aligned key, both included,
+/// as in flash-attn. A causal mask still hides later keys. With Causal::ByPosition the window is
+/// measured in positions; that combination is a ConfigError on a cache that has evicted keys.
+/// sliding_window() returns the window of Mistral and Gemma.
 struct Window {
   Index left = -1;   ///< -1: unlimited
   Index right = -1;  ///< -1: unlimited
@@ -40,11 +40,15 @@ struct Window {
 
 /// Order of soft cap and bias. Gemma-2, Hugging Face and ONNX cap before the bias, FlashInfer after
 /// it.
-enum class SoftcapOrder { Unspecified, BeforeBias, AfterBias };
+enum class SoftcapOrder {
+  Unspecified,  ///< no soft cap; a ConfigError with one
+  BeforeBias,   ///< caps scale * q k; the bias is added afterwards
+  AfterBias     ///< caps scale * q k + bias
+};
 
 /// Stage of the scores that a query's temperature multiplies.
 enum class TemperatureOf {
-  Unspecified,
+  Unspecified,   ///< no temperature; a ConfigError with one
   ScaledScores,  ///< scale * q k, first of all: Llama 4, Ministral 3, Mistral 4, Qwen 1's log-n
   BiasedScores,  ///< scale * q k + bias: Inkling
   CappedScores   ///< the result of the soft cap: Grok 2
@@ -54,8 +58,8 @@ enum class TemperatureOf {
 /// is a pure function of seed, batch row, head, query position and key position, so it does not
 /// depend on batching.
 struct Dropout {
-  double probability = 0;
-  std::uint64_t seed = 0;
+  double probability = 0;  ///< in [0, 1); 0: no dropout
+  std::uint64_t seed = 0;  ///< a different number for each layer and step
 };
 
 static_assert(std::is_trivially_copyable_v<Window>);
@@ -80,6 +84,7 @@ inline Window sliding_window(Index visible) {
 /// if the causal rule, the window, the lengths and all masks permit it.
 template <Scalar T>
 struct AttentionOptions {
+  /// Type of masks, sinks and arithmetic: double for tensors of double, otherwise float.
   using Real = Compute<T>;
 
   /// Factor of q k; 1 / sqrt(head_dim) if omitted. Gemma and Granite have other scales, which
@@ -99,11 +104,13 @@ struct AttentionOptions {
   ScoresView<const bool> masked = {};       ///< true: masked (torch.nn.MultiheadAttention, BLOOM)
   ScoresView<const Real> additive = {};     ///< added after scale, bias and soft cap; -inf masks
   std::span<const Index> key_lengths = {};  ///< [B]: only the first key_lengths[b] keys are visible
-  /// Packed batch: several sequences follow each other in one batch row. Sequence n has queries
-  /// cu_seqlens_q[n] .. cu_seqlens_q[n + 1] - 1, and likewise keys, and sees no other sequence.
+  /// [N + 1]: bounds of N sequences that follow each other in one batch row, a packed batch.
+  /// Sequence n has queries cu_seqlens_q[n] .. cu_seqlens_q[n + 1] - 1 and sees no other sequence.
   /// Causal rule, window and query_starts (one per sequence) count within the sequence. Over a
   /// cache only cu_seqlens_q is given, and queries cu_seqlens_q[n] ... read sequences[n].
   std::span<const Index> cu_seqlens_q = {};
+  /// [N + 1]: bounds of the keys of a packed batch, likewise. Required with cu_seqlens_q, except
+  /// over a cache.
   std::span<const Index> cu_seqlens_k = {};
   double softcap = 0;  ///< cap * tanh(score / cap); 0: no soft cap
   SoftcapOrder softcap_order = SoftcapOrder::Unspecified;  ///< required with softcap
@@ -114,11 +121,14 @@ struct AttentionOptions {
   std::function<double(double position)> temperature = {};
   TemperatureOf temperature_of = TemperatureOf::Unspecified;  ///< required with temperature
   std::span<const Real> sinks = {};  ///< [H]: exp(sinks[h]) is added to the softmax denominator
-  Dropout dropout = {};
-  /// Positions for bias, dropout and Causal::ByPosition. Default for keys: 0 .. Sk - 1; for
-  /// queries: the index of the aligned key. In a packed batch the defaults continue through the
-  /// whole row; pass Positions::packed() if a bias depends on absolute positions, as Fire does.
+  Dropout dropout = {};              ///< of the probabilities; none by default
+  /// Positions [B or 1, Sq] of queries for bias, dropout, temperature and Causal::ByPosition, which
+  /// requires them. The default is the index of the aligned key. In a packed batch the defaults of
+  /// queries and keys continue through the whole row. Pass Positions::packed() if a bias depends on
+  /// absolute positions, as Fire does.
   std::optional<Positions> query_positions = std::nullopt;
+  /// Positions [B or 1, Sk] of keys for bias, dropout and Causal::ByPosition, which requires them.
+  /// The default is 0 .. Sk - 1. If they are given, query_positions has no default.
   std::optional<Positions> key_positions = std::nullopt;
 };
 

@@ -89,11 +89,11 @@ template <class T>
 struct RelativeBias {
   static_assert(detail::CheckScalar<T>::value);
 
-  HeadsView<const T> table = {};
-  RelativeIndex index = {};
+  HeadsView<const T> table = {};                     ///< multiplied with x, unless omitted
+  RelativeIndex index = {};                          ///< row of each distance in both tables
   RelativeScale scale = RelativeScale::Unspecified;  ///< required
-  HeadsView<const T> queries = {};
-  HeadsView<const T> key_table = {};
+  HeadsView<const T> queries = {};                   ///< x; attention's q if omitted
+  HeadsView<const T> key_table = {};                 ///< multiplied with the keys, unless omitted
 };
 
 /// Returns rows of DeBERTa's relative tables for the distances query - key = -M .. M, with M =
