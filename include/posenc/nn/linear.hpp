@@ -80,8 +80,8 @@ struct Linear : LinearParameters<T> {
         *this, x, out);
   }
 
-  /// Backward pass of apply(): grad_x <- grad_out W, gradient.weight += grad_out^T x, and
-  /// gradient.bias += the sum of grad_out over all tokens, if there is a bias.
+  /// Computes the backward pass of apply(): grad_x <- grad_out W, gradient.weight += grad_out^T x,
+  /// and gradient.bias += the sum of grad_out over all tokens, if there is a bias.
   ///   Shapes:   x, grad_x [B, S, in], grad_out [B, S, out]; gradient from zero_gradient(). grad_x
   ///             without data, and a gradient without parameters, LinearParameters<T>(), are not
   ///             computed

@@ -14,7 +14,10 @@
 POSENC_STABLE_BEGIN
 
 /// Order in which Linear adds the products of an output; see Linear.
-enum class SumOrder : std::uint8_t { Any, Fixed };
+enum class SumOrder : std::uint8_t {
+  Any,   ///< depends on the number of tokens, and for few tokens on the tier
+  Fixed  ///< one chain of multiply-adds over the inputs in their order, then the bias
+};
 
 POSENC_STABLE_END
 
@@ -27,19 +30,24 @@ struct LinearParameters {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
                 "posenc: a projection is of float or double");
 
+  /// Element type.
   using Scalar = T;
 
-  ParameterMatrix<T> weight;
-  ParameterMatrix<T> bias;
+  ParameterMatrix<T> weight;  ///< W, [out, in]
+  ParameterMatrix<T> bias;    ///< b, [1, out] or [out, 1]; empty for a layer without bias
 
+  /// Constructs empty parameters. As a gradient they are not computed.
   LinearParameters() = default;
   /// Constructs zero parameters.
-  ///   Throws: ConfigError
+  ///   Throws: ConfigError as check_dims() does, std::bad_alloc
   LinearParameters(Index in, Index out, bool with_bias)
       : weight((check_dims(in, out), out), in), bias(with_bias ? 1 : 0, with_bias ? out : 0) {}
 
+  /// Returns the number of input features.
   Index in_dim() const noexcept { return weight.cols(); }
+  /// Returns the number of output features.
   Index out_dim() const noexcept { return weight.rows(); }
+  /// Returns the number of elements of weight and bias.
   Index parameter_count() const noexcept { return weight.size() + bias.size(); }
 
   /// Sets the weights to random numbers, uniform in +-sqrt(6 / (in + out)) (Glorot and Bengio
@@ -62,6 +70,8 @@ struct LinearParameters {
     return zeros;
   }
 
+  /// Checks the extents of a weight.
+  ///   Throws: ConfigError if one is negative, or the weight has more than 2^56 bytes
   static void check_dims(Index in, Index out) {
     constexpr Index max_count = (Index{1} << 56) / Index{sizeof(T)};
     const auto count = detail::checked_mul({in, out});

@@ -37,7 +37,7 @@ POSENC_BEGIN
 
 /// Multi-head attention with projections, a rotary encoding and a score bias. Each part may be
 /// empty: with NoRotation and NoBias the module uses no positions (NoPE).
-///   T:          float or double
+///   Types:      T is float or double
 ///   Rotary:     a model of RotaryEncoding: Rope, NoRotation, or a user's type
 ///   Bias:       a model of ScoreBias or TokenBias: Alibi, NoBias, or a user's type; or a
 ///               RelativeBias, which is multiplied with the rotated queries unless it has queries
@@ -55,6 +55,7 @@ POSENC_BEGIN
 ///               from the workspace in `memory`, if there is one, which keeps the allocation
 ///   Device:     attention runs on its threads, and so do projections and rotations that take a
 ///               device
+///   Threads:    const calls may run concurrently, each with its own workspace
 ///   Accuracy:   a token's output is bit-identical alone over a cache and among others if the
 ///               projection gives bit-identical q, k and v, as FixedOrderLinear does. With Linear
 ///               each number of q, k and v moves by d <= 2 (in + 2) u (sum |w x| + |b|), u = 2^-24
@@ -63,7 +64,6 @@ POSENC_BEGIN
 ///               and attention's rounding. With random weights of width 64 to 2048 the measured
 ///               difference is at most 14 u of the largest output
 ///   Source:     arXiv 1706.03762, section 3.2.2; weights have the layout of torch.nn.Linear
-/// Const calls may run on several threads concurrently, each with its own workspace.
 template <class T, class Rotary = NoRotation, class Bias = NoBias, class Projection = Linear<T>>
 class MultiHeadAttention : detail::ForwardDiagnostics<T> {
   static_assert(std::same_as<T, float> || std::same_as<T, double>,
@@ -82,6 +82,7 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
                 "randomize(seed); see posenc/nn/linear.hpp");
 
  public:
+  /// Type of the gradients that zero_gradients() returns and backward() adds to.
   using Gradients = MultiHeadGradients<T, detail::GradientOf<Projection>, detail::GradientOf<Bias>>;
 
   using detail::ForwardDiagnostics<T>::backward;
@@ -103,7 +104,7 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
         output_projection(config_.heads * config_.value_dim, config_.model_dim,
                           config_.projection_bias) {}
 
-  /// Self attention: out <- attention of x with itself.
+  /// Computes self attention, out <- attention of x with itself.
   ///   Shapes:   x, out [B, S, model_dim]; positions [B or 1, S]
   ///   Aliasing: out may be x
   ///   Throws:   ShapeError, ConfigError, PositionError, before out is written; std::bad_alloc.
@@ -116,7 +117,7 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
     forward(x, positions, x, x, positions, out, options, memory, device);
   }
 
-  /// Cross attention: queries are projected from x, keys and values from other tensors.
+  /// Computes cross attention. Queries are projected from x, keys and values from other tensors.
   ///   Shapes: x, out [B, Sq, model_dim]; keys_from [B, Sk, key_input_dim]; values_from [B, Sk,
   ///           value_input_dim]; query_positions [B or 1, Sq]; key_positions [B or 1, Sk]
   template <Device D = detail::CallingThread>
@@ -141,15 +142,16 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
                                                detail::tokens(heads.mixed), out);
   }
 
-  /// Overload of forward() that records a tape for backward(). The output is bit-identical. The
-  /// tape holds the tensors that the workspace holds otherwise. A call that throws leaves no pass
-  /// in the tape.
+  /// Overload of forward() for self attention that records a tape for backward(). The output is
+  /// bit-identical. The tape holds the tensors that the workspace holds otherwise. A call that
+  /// throws leaves no pass in the tape.
   template <Device D = detail::CallingThread>
   void forward(EmbeddingsView<const T> x, const Positions& positions, EmbeddingsView<T> out,
                MultiHeadTape<T>& tape, const AttentionOptions<T>& options = {},
                const MultiHeadMemory<T>& memory = {}, const D& device = {}) const {
     record(device, {x, x, x}, positions, nullptr, out, tape, options, memory);
   }
+  /// Overload of forward() for cross attention that records a tape for backward().
   template <Device D = detail::CallingThread>
   void forward(EmbeddingsView<const T> x, const Positions& query_positions,
                EmbeddingsView<const T> keys_from, EmbeddingsView<const T> values_from,
@@ -167,8 +169,9 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
             detail::zero_gradient_of(bias_)};
   }
 
-  /// Backward pass of self attention. Writes the gradient of x to grad_x and adds the gradients of
-  /// all learned parameters to `gradients`. The parameters must be those that forward() used.
+  /// Computes the backward pass of self attention. Writes the gradient of x to grad_x and adds the
+  /// gradients of all learned parameters to `gradients`. The parameters must be those that
+  /// forward() used.
   ///   Shapes:   grad_x, grad_out [B, S, model_dim]; grad_x is not computed if it has no data;
   ///             gradients from zero_gradients(), see MultiHeadGradients
   ///   Aliasing: grad_x may be grad_out
@@ -185,7 +188,8 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
     backpropagate(device, tape, grad_out, {.x = grad_x, .sums_into_x = true}, gradients, workspace);
   }
 
-  /// Backward pass of cross attention. A gradient of an input without data is not computed.
+  /// Computes the backward pass of cross attention. A gradient of an input without data is not
+  /// computed.
   ///   Shapes: grad_out, grad_x [B, Sq, model_dim]; grad_keys_from [B, Sk, key_input_dim];
   ///           grad_values_from [B, Sk, value_input_dim]. If keys and values were projected from
   ///           one tensor, its gradient is the sum of both
@@ -199,9 +203,9 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
                   gradients, workspace);
   }
 
-  /// Self attention of new tokens with their complete sequences: rotates their keys, appends keys
-  /// and values to the cache, and attends to the cache. The result does not depend on the number of
-  /// tokens per call; see Accuracy above.
+  /// Computes self attention of new tokens with their complete sequences: rotates their keys,
+  /// appends keys and values to the cache, and attends to the cache. The result does not depend on
+  /// the number of tokens per call; see Accuracy above.
   ///   Shapes:   x, out [B, S, model_dim]; positions [B or 1, S]; batch row b continues
   ///             sequences[b] of the cache, no two the same
   ///   Packed:   with options.cu_seqlens_q [N + 1] and B = 1, tokens cu_seqlens_q[n] ..
@@ -256,6 +260,7 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
     output_projection.randomize(4 * seed + 3);
   }
 
+  /// Returns the number of parameters of all projections.
   Index parameter_count() const noexcept {
     return query_projection.parameter_count() + key_projection.parameter_count() +
            value_projection.parameter_count() + output_projection.parameter_count();
@@ -263,11 +268,14 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
 
   /// Returns the settings with all defaults filled in.
   const MultiHeadAttentionConfig& config() const noexcept { return config_; }
+  /// Returns the rotary encoding.
   const Rotary& rotary() const noexcept { return rotary_; }
+  /// Returns the score bias.
   const Bias& bias() const noexcept { return bias_; }
   /// Replaces the rotary encoding, for example by one with the parameters of the next training
   /// step.
   void set_rotary(Rotary rotary) { rotary_ = std::move(rotary); }
+  /// Replaces the score bias, for example by one with the parameters of the next training step.
   void set_bias(Bias bias) { bias_ = std::move(bias); }
 
  private:
@@ -278,7 +286,10 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
  public:
   // Parameters, to be loaded or trained by their owner. Rows h * head_dim .. (h + 1) * head_dim - 1
   // belong to head h.
-  Projection query_projection, key_projection, value_projection, output_projection;
+  Projection query_projection,  ///< from model_dim to heads * head_dim features, head by head
+      key_projection,     ///< from key_input_dim to kv_heads * head_dim features, head by head
+      value_projection,   ///< from value_input_dim to kv_heads * value_dim features, head by head
+      output_projection;  ///< from heads * value_dim features, head by head, to model_dim
 
  private:
   static constexpr auto forward_name = detail::module_forward;

@@ -12,14 +12,14 @@ POSENC_STABLE_BEGIN
 
 /// Settings of MultiHeadAttention. A field that is 0 takes the default in brackets.
 struct MultiHeadAttentionConfig {
-  Index model_dim = 0;        ///< required: width of the query input and of the output
-  Index heads = 0;            ///< required
-  Index kv_heads = 0;         ///< must divide heads; grouped-query attention [heads]
-  Index head_dim = 0;         ///< [model_dim / heads, if that is an integer]
-  Index value_dim = 0;        ///< head_dim of the values [head_dim]
-  Index key_input_dim = 0;    ///< width of the key input, for cross attention [model_dim]
-  Index value_input_dim = 0;  ///< width of the value input [model_dim]
-  bool projection_bias = true;
+  Index model_dim = 0;          ///< required: width of the query input and of the output
+  Index heads = 0;              ///< required
+  Index kv_heads = 0;           ///< must divide heads; grouped-query attention [heads]
+  Index head_dim = 0;           ///< [model_dim / heads, if that is an integer]
+  Index value_dim = 0;          ///< head_dim of the values [head_dim]
+  Index key_input_dim = 0;      ///< width of the key input, for cross attention [model_dim]
+  Index value_input_dim = 0;    ///< width of the value input [model_dim]
+  bool projection_bias = true;  ///< true if the projections have a bias
 };
 
 static_assert(std::is_trivially_copyable_v<MultiHeadAttentionConfig>);

@@ -13,17 +13,20 @@
 POSENC_BEGIN
 
 /// Gradients of the parameters of MultiHeadAttention. backward() adds to them. zero_gradients() of
-/// the module constructs them; call it again for the next training step.
-///   ProjectionGradient, BiasGradient: types that zero_gradient() of the projections and of the
-/// bias returns; for a RelativeBias it is a RelativeGradient, whose views the user sets
+/// the module constructs them; call it again for the next training step. A default-constructed
+/// gradient of a projection is not computed, for weights that are not trained.
 /// The last three members belong to the rotary encoding and to the options of a call. They are
 /// computed only if the user allocates them.
+///   Types: ProjectionGradient and BiasGradient are those that zero_gradient() of the projections
+///          and of the bias returns. For a RelativeBias it is a RelativeGradient, whose views the
+///          user sets
 template <class T, class ProjectionGradient = LinearParameters<T>, class BiasGradient = NoGradient>
 struct MultiHeadGradients {
-  /// Gradients of the projections. A default-constructed one is not computed, for weights that are
-  /// not trained.
-  ProjectionGradient query_projection, key_projection, value_projection, output_projection;
-  BiasGradient bias;
+  ProjectionGradient query_projection,  ///< of the query projection
+      key_projection,                   ///< of the key projection
+      value_projection,                 ///< of the value projection
+      output_projection;                ///< of the output projection
+  BiasGradient bias;                    ///< of the parameters of the score bias
   std::vector<double> rotary = {};  ///< of frequencies: module.rotary().zero_frequency_gradient()
   std::vector<T> sinks = {};        ///< [heads], gradient of options.sinks
   ScoresView<T> additive = {};      ///< gradient of options.additive, same shape

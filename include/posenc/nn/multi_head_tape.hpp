@@ -110,18 +110,21 @@ const ForwardPass<T>* pass_to_read(const MultiHeadTape<T>& tape) noexcept;
 
 /// Record of MultiHeadAttention::forward() for backward(): copies of inputs, positions and options;
 /// rotated queries and keys, values, outputs of the heads, and their log-sum-exps. Arrays that the
-/// options refer to (masks, lists) must live until backward().
-///   Memory: B (Sq (model_dim + H (D + Dv + 1)) + Sk (key_input_dim + value_input_dim + Hkv (D +
-///           Dv))) numbers, without the key and value inputs if they are x, plus a cache line per
-///           tensor. It is reused: a later call that is no larger allocates nothing, except for
-///           positions that are tables
-/// One call at a time may use a tape. It holds the last pass; backward() may run any number of
-/// times.
+/// options refer to (masks, lists) must live until backward(). A tape holds the last pass;
+/// backward() may run any number of times.
+///   Memory:  B (Sq (model_dim + H (D + Dv + 1)) + Sk (key_input_dim + value_input_dim + Hkv (D +
+///            Dv))) numbers, without the key and value inputs if they are x, plus a cache line per
+///            tensor. It is reused: a later call that is no larger allocates nothing, except for
+///            positions that are tables
+///   Threads: one call at a time may use a tape
 template <class T>
 class MultiHeadTape {
  public:
+  /// Constructs a tape without a pass.
   MultiHeadTape() = default;
+  /// Moves a tape; the source holds no pass afterwards.
   MultiHeadTape(MultiHeadTape&&) noexcept = default;
+  /// Replaces the tape by another one, whose pass it takes over.
   MultiHeadTape& operator=(MultiHeadTape&&) noexcept = default;
 
   /// Returns the bytes allocated for tensors.

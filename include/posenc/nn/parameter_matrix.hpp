@@ -32,15 +32,20 @@ concept MatrixOf = requires(const M& matrix, Index i) {
 template <std::floating_point T>
 class ParameterMatrix {
  public:
+  /// Element type, by the name that Eigen's matrices use.
   using Scalar = T;
 
+  /// Constructs an empty matrix.
   ParameterMatrix() = default;
   /// Constructs a matrix of zeros.
-  ///   Throws: ShapeError
+  ///   Throws: ShapeError, std::bad_alloc
   ParameterMatrix(Index rows, Index cols) { resize(rows, cols); }
   /// Copies an Eigen matrix or an expression with coefficients (evaluate a product first).
+  ///   Throws: std::bad_alloc
   template <detail::MatrixOf<T> M>
   requires(!std::same_as<M, ParameterMatrix>) ParameterMatrix(const M& matrix) { *this = matrix; }
+  /// Takes over shape and coefficients of an Eigen matrix or expression. It may read this matrix.
+  ///   Throws: std::bad_alloc; the matrix is unchanged then
   template <detail::MatrixOf<T> M>
   requires(!std::same_as<M, ParameterMatrix>) ParameterMatrix& operator=(const M& matrix) {
     ParameterMatrix copy(static_cast<Index>(matrix.rows()), static_cast<Index>(matrix.cols()));
@@ -50,22 +55,30 @@ class ParameterMatrix {
     return *this = std::move(copy);
   }
 
+  /// Returns the number of rows.
   Index rows() const noexcept { return rows_; }
+  /// Returns the number of columns.
   Index cols() const noexcept { return cols_; }
+  /// Returns the number of elements.
   Index size() const noexcept { return rows_ * cols_; }
   /// Returns the row-major elements, aligned to a cache line.
   T* data() noexcept { return values_.data(); }
+  /// Overload of data() for a const matrix.
   const T* data() const noexcept { return values_.data(); }
 
+  /// Returns the element in row i and column j, which must exist.
   T& operator()(Index i, Index j) noexcept { return data()[i * cols_ + j]; }
+  /// Overload of operator()(i, j) for a const matrix.
   const T& operator()(Index i, Index j) const noexcept { return data()[i * cols_ + j]; }
   /// Returns element i in memory order; for a bias, which has one row, that of output i.
   T& operator()(Index i) noexcept { return data()[i]; }
+  /// Overload of operator()(i) for a const matrix.
   const T& operator()(Index i) const noexcept { return data()[i]; }
 
+  /// Sets all elements to one value.
   void fill(T value) noexcept { std::fill_n(data(), size(), value); }
   /// Discards the contents and becomes a zero matrix of another shape.
-  ///   Throws: ShapeError
+  ///   Throws: ShapeError, std::bad_alloc; the matrix is unchanged then
   void resize(Index rows, Index cols) {
     const auto size = detail::checked_mul({rows, cols, static_cast<Index>(sizeof(T))});
     if (!size) {
@@ -78,7 +91,9 @@ class ParameterMatrix {
     cols_ = cols;
   }
 
+  /// Returns a view of the matrix, valid while the matrix keeps its memory.
   MatrixView<T> view() noexcept { return {data(), rows_, cols_, cols_}; }
+  /// Overload of view() for a const matrix.
   MatrixView<const T> view() const noexcept { return {data(), rows_, cols_, cols_}; }
 
   /// Compares as numbers: 0 == -0, and NaN equals nothing.
