@@ -36,6 +36,9 @@ void program(Row<float, 4>& q, Row<float, 4>& k, Row<double, 4>& doubles, Row<fl
   (void)copy;
   (void)Positions::ids(std::vector<posenc::Index>{1, 2}), (void)Positions::ids({1, 2});
   (void)Positions::ids(ints), (void)Positions::ids(1, ints);
+  (void)Positions::starts(ints, 3);
+  (void)Positions::view(ints), (void)Positions::view(std::span(ints).first(1));
+  (void)Positions::view({.data = ints.data(), .rows = 1, .cols = 2});
   (void)Positions::starts({1, 2}, 3), (void)Positions::ids(1, std::array<posenc::Index, 1>{3});
 #elif CASE == 1
   // error: posenc: this tensor is written to, so it must not be const
@@ -126,10 +129,16 @@ void program(Row<float, 4>& q, Row<float, 4>& k, Row<double, 4>& doubles, Row<fl
   (void)Positions::ids(w);
 #elif CASE == 30
   // error: posenc::Positions: ids and starts are posenc::Index
-  (void)Positions::starts(ints, 4);
+  (void)Positions::starts(w, 4);
 #elif CASE == 31
   // error: posenc: this tensor is written to, so it must not be const
   rope.rotate_queries(fixed, positions);
+#elif CASE == 32
+  // error: posenc::Positions: view() reads ids where they are, so a temporary that owns
+  (void)Positions::view(std::vector<int>(ints));
+#elif CASE == 33
+  // error: posenc::Positions: ids and starts are posenc::Index
+  (void)Positions::view(w);
 #endif
   (void)x, (void)doubles, (void)ints, (void)dynamic, (void)longrope, (void)yarn, (void)k;
   (void)device;

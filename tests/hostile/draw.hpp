@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/simd/bfloat16.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <array>
@@ -59,6 +60,15 @@ class Memory {
     return {take(b * s * h * d), draw_.number(b),         draw_.number(s),     draw_.number(h),
             draw_.number(d),     draw_.stride(s * h * d), draw_.stride(h * d), draw_.stride(d)};
   }
+  posenc::HeadsView<posenc::Bfloat16> narrow_heads(Index b, Index s, Index h, Index d) {
+    narrow_.emplace_back(static_cast<std::size_t>(b * s * h * d), posenc::Bfloat16(0.5F));
+    return {narrow_.back().data(), draw_.number(b),         draw_.number(s),     draw_.number(h),
+            draw_.number(d),       draw_.stride(s * h * d), draw_.stride(h * d), draw_.stride(d)};
+  }
+  posenc::MatrixView<const std::int32_t> ids(Index rows, Index cols) {
+    static constexpr std::array<std::int32_t, 64> all{3, 1, 2};
+    return {all.data(), draw_.number(rows), draw_.number(cols), draw_.stride(cols)};
+  }
   posenc::EmbeddingsView<float> embeddings(Index b, Index s, Index d) {
     return {take(b * s * d), draw_.number(b),     draw_.number(s),
             draw_.number(d), draw_.stride(s * d), draw_.stride(d)};
@@ -94,6 +104,7 @@ class Memory {
   Draw& draw_;
   std::vector<std::vector<float>> buffers_;
   std::vector<std::vector<double>> doubles_;
+  std::vector<std::vector<posenc::Bfloat16>> narrow_;
 };
 
 }  // namespace hostile

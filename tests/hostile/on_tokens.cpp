@@ -42,6 +42,13 @@ constexpr std::array calls{
            const std::array ids{draw.number(1), draw.number(2), Index{3}, Index{4}};
            (void)Positions::ids(draw.number(2), ids);
          }},
+    Call{"Positions::view",
+         [](Draw& draw, Memory& memory) {
+           const Positions view = Positions::view(memory.ids(2, 5));
+           const std::array<Index, 2> ids{draw.number(1), draw.number(2)};
+           (void)Positions::view(ids);
+           if (view.batch() < 64 && view.count() < 64) (void)view.owned();
+         }},
     Call{"Positions::real",
          [](Draw& draw, Memory&) {
            const std::array<double, 4> at{0, 1, 1e300, static_cast<double>(draw.number(3))};

@@ -73,6 +73,9 @@ TEST_CASE("ids of 32 bits are those of 64", "[positions]") {
   CHECK(of_row.max_magnitude() == 2147483648.0);
   CHECK(of_batch.batch() == 2);
   CHECK(row(of_batch, 1) == Row{2147483647, 0, -2147483648.0});
+  const Positions starts = Positions::starts(std::vector<std::int32_t>{5, 2147483647}, 3);
+  CHECK(row(starts, 1) == Row{2147483647, 2147483648.0, 2147483649.0});
+  CHECK(starts.max_magnitude() == 2147483649.0);
 }
 
 TEST_CASE("the largest magnitude is that of a run's either end", "[positions]") {

@@ -13,6 +13,7 @@
 #include <Eigen/Core>
 
 #include <array>
+#include <cstdint>
 #include <vector>
 
 using posenc::Index;
@@ -42,11 +43,13 @@ double sum_of(const std::vector<Positions>& all) {
 }
 
 double use_tensor() {
+  const std::array<std::int32_t, 4> ids{4, 2, 0, 1};
   const std::array<bool, 8> keep{true, true, false, true, true, true, true, false};
   return static_cast<double>(read_views<float>() + static_cast<float>(read_views<double>()) +
                              static_cast<float>(read_views<Eigen::bfloat16>())) +
          sum_of({Positions::range(3, 5), Positions::starts({1, 2}, 4), Positions::ids({4, 2, 0}),
-                 Positions::ids(2, {4, 2, 0, 1}), Positions::real({0.5, -1}),
+                 Positions::ids(2, {4, 2, 0, 1}), Positions::view(ids),
+                 Positions::view(ids).owned(), Positions::real({0.5, -1}),
                  Positions::packed({0, 2, 5}, {7, 9}), Positions::grid(2, 3),
                  Positions::from_padding_mask({keep.data(), 2, 4}),
                  Positions::axes({Positions::range(0, 3), Positions::range(4, 3)}),

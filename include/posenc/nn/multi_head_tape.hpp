@@ -44,11 +44,11 @@ struct ForwardPass {
              const Positions* new_key_positions, const AttentionOptions<T>& new_options) {
     lay_out(function, config, inputs);
     is_self = new_key_positions == nullptr;
-    query_positions.emplace(new_query_positions);
+    query_positions.emplace(new_query_positions.owned());
     if (new_key_positions == nullptr) {
       key_positions.reset();
     } else {
-      key_positions.emplace(*new_key_positions);
+      key_positions.emplace(new_key_positions->owned());
     }
     options = new_options;
   }

@@ -7,6 +7,7 @@
 #include <posenc/core/detail/move_reset_index.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
+#include <posenc/tensor/detail/ids_in_place.hpp>
 #include <posenc/tensor/position_kind.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -24,16 +26,22 @@ POSENC_BEGIN
 /// The positions [B, S] of tokens on one or more axes: a cheap value.
 ///
 /// Positions may be in any order, repeated or negative. Positions with batch() == 1 apply to all
-/// batch rows of a tensor. They are stored as double, which holds every integer up to 2^53 exactly.
+/// batch rows of a tensor. They are stored as double, which holds every integer up to 2^53 exactly;
+/// view() reads ids where they are.
 ///   Throws: PositionError for an integer beyond 2^53, NaN or infinity; ShapeError if counts do not
 ///           match
-///   Cost:   range() and starts() allocate nothing per token; the other forms store one double per
-///           position
+///   Cost:   range(), starts() and view() allocate nothing per token; the other forms store one
+///           double per position
 class Positions {
   template <class Ids>
   static constexpr bool are_indices = std::convertible_to<const Ids&, ListView<Index>>;
   template <class Ids>
   static constexpr bool are_short_ids = std::convertible_to<const Ids&, ListView<std::int32_t>>;
+  template <class Ids, class Id>
+  static constexpr bool are_listed = std::convertible_to<Ids&, std::span<const Id>>;
+  template <class Ids>
+  static constexpr bool are_matrices = std::convertible_to<Ids&, MatrixView<const std::int32_t>> ||
+                                       std::convertible_to<Ids&, MatrixView<const Index>>;
 
  public:
   /// Returns start, start + 1, ..., start + count - 1 for every batch row. The token after n cached
@@ -49,10 +57,7 @@ class Positions {
   /// Returns positions whose batch row b is starts[b], starts[b] + 1, ...: the rows of a batched
   /// cache.
   static Positions starts(ListView<Index> starts, Index count) {
-    constexpr auto function = "Positions::starts";
-    Positions p(function, Form::Starts, static_cast<Index>(starts.size()), count, 1);
-    p.assign_ids(function, starts, count);
-    return p;
+    return from_starts(starts, count);
   }
 
   /// Returns explicit ids [S] for every batch row.
@@ -74,6 +79,31 @@ class Positions {
       ids(Index batch, const Ids& ids_of_batch) {
     return from_ids(batch, ListView<std::int32_t>(ids_of_batch));
   }
+  template <class Ids>
+  requires(!are_indices<Ids> && are_short_ids<Ids>) static Positions
+      starts(const Ids& starts, Index count) {
+    return from_starts(ListView<std::int32_t>(starts), count);
+  }
+
+  /// Returns ids [B, S] of 32 or 64 bits that are read where they are, without a copy and without
+  /// an allocation. The memory must outlive these positions and their copies, and must not change
+  /// meanwhile; owned() copies it. Rows may have any stride, 0 for one row that all share.
+  ///   Throws: ShapeError for a view that no memory can have; PositionError
+  ///   Cost:   one pass over the ids
+  static Positions view(MatrixView<const std::int32_t> ids) { return view_of(ids); }
+  static Positions view(MatrixView<const Index> ids) { return view_of(ids); }
+  /// Overload for ids [S] for every batch row: a vector, an array or a span.
+  template <class Ids>
+  requires(!are_matrices<Ids>) static Positions view(Ids&& ids_of_row) {
+    using List = std::remove_reference_t<Ids>;
+    if constexpr (are_listed<List, std::int32_t>) {
+      return view_of_row<Ids, std::int32_t>(ids_of_row);
+    } else if constexpr (are_listed<List, Index>) {
+      return view_of_row<Ids, Index>(ids_of_row);
+    } else {
+      return reject_ids<Ids>();
+    }
+  }
 
   /// Rejects ids of other types at compile time, with a message that names the types.
   template <class Ids>
@@ -87,7 +117,7 @@ class Positions {
   }
   /// Rejects starts of other types at compile time, with a message that names the types.
   template <class Ids>
-  requires(!are_indices<Ids>) static Positions starts(const Ids&, Index) {
+  requires(!are_indices<Ids> && !are_short_ids<Ids>) static Positions starts(const Ids&, Index) {
     return reject_ids<Ids>();
   }
 
@@ -211,6 +241,21 @@ class Positions {
   /// True if every position is an integer, as lookups in tables require.
   bool integral() const noexcept { return integral_; }
 
+  /// True if view() made these positions, which read ids of the caller.
+  bool is_view() const noexcept { return form_ == Form::View; }
+  /// Returns the same positions in memory of their own.
+  Positions owned() const {
+    if (!is_view()) return *this;
+    Positions p("Positions::owned", Form::Table, batch_, count_, 1);
+    p.values_.resize(static_cast<std::size_t>(batch_ * count_));
+    for (Index b = 0; count_ != 0 && b < batch_; ++b) {
+      ids_.copy(b, 0, count_, p.values_.data() + b * count_);
+    }
+    p.kind_ = kind_;
+    p.max_magnitude_ = max_magnitude_;
+    return p;
+  }
+
   /// Returns the position of token s of batch row b on an axis. Arguments are not checked.
   double at(Index b, Index s, Index axis = 0) const noexcept {
     const Index row = batch_ == 1 ? 0 : b;
@@ -219,14 +264,23 @@ class Positions {
         return range_start_ + static_cast<double>(s);
       case Form::Starts:
         return values_[static_cast<std::size_t>(row)] + static_cast<double>(s);
+      case Form::View:
+        return ids_.at(row, s);
       case Form::Table:
         break;
     }
     return values_[static_cast<std::size_t>((axis * batch_ + row) * count_ + s)];
   }
 
-  /// Returns the explicit positions [S] of batch row b on the first axis. Empty if they are a range
-  /// that starts at at(b, 0).
+  /// Writes the positions of tokens first .. first + count - 1 of batch row b on the first axis.
+  /// Arguments are not checked.
+  void copy(Index b, Index first, Index count, double* positions) const noexcept {
+    if (is_view()) return ids_.copy(batch_ == 1 ? 0 : b, first, count, positions);
+    for (Index s = 0; s < count; ++s) positions[s] = at(b, first + s);
+  }
+
+  /// Returns the explicit positions [S] of batch row b on the first axis. Empty if is_view(), or if
+  /// they are a range that starts at at(b, 0).
   std::span<const double> explicit_values(Index b) const noexcept {
     if (form_ != Form::Table) return {};
     const auto count = static_cast<std::size_t>(count_);
@@ -240,13 +294,12 @@ class Positions {
   template <class Ids>
   static Positions reject_ids() {
     static_assert(detail::dependent_false<Ids>,
-                  "posenc::Positions: ids and starts are posenc::Index, which is std::int64_t, ids "
-                  "std::int32_t "
-                  "as well: a vector, an array or a span of them");
+                  "posenc::Positions: ids and starts are posenc::Index, which is std::int64_t, or "
+                  "std::int32_t: a vector, an array or a span of them");
     return range(0, 0);
   }
 
-  enum class Form { Range, Starts, Table };
+  enum class Form { Range, Starts, Table, View };
   static constexpr Index exact_limit = Index{1} << 53;
 
   Positions(const char* function, Form form, Index batch, Index count, Index axes)
@@ -273,6 +326,30 @@ class Positions {
   }
 
   template <class Id>
+  static Positions view_of(MatrixView<const Id> ids) {
+    constexpr auto function = "Positions::view";
+    detail::check_extents(function, "ids", ids);
+    Positions p(function, Form::View, ids.rows, ids.cols, 1);
+    p.ids_ = detail::IdsInPlace(ids);
+    if (ids.empty()) return p;
+    // All rows are one where they have no distance.
+    for (Index b = 0; b < (ids.row_stride == 0 ? 1 : ids.rows); ++b) {
+      p.check_ids(function, ListView<Id>(ids.row(b), static_cast<std::size_t>(ids.cols)), 1);
+    }
+    return p;
+  }
+
+  template <class Ids, class Id>
+  static Positions view_of_row(std::span<const Id> ids) {
+    static_assert(std::is_lvalue_reference_v<Ids> ||
+                      std::ranges::enable_borrowed_range<std::remove_cvref_t<Ids>>,
+                  "posenc::Positions: view() reads ids where they are, so a temporary that owns "
+                  "them must not be its argument: give it a name, or use ids(), which copies");
+    return view_of(MatrixView<const Id>{
+        .data = ids.data(), .rows = 1, .cols = static_cast<Index>(ids.size())});
+  }
+
+  template <class Id>
   static Positions from_ids(Index batch, ListView<Id> ids) {
     constexpr auto function = "Positions::ids";
     Positions p = table(function, batch, static_cast<Index>(ids.size()));
@@ -280,26 +357,42 @@ class Positions {
     return p;
   }
 
-  /// Copies integers, each of which starts a range of `run` positions. It checks their minimum and
-  /// maximum, because checking them one by one would take longer than everything else.
+  template <class Id>
+  static Positions from_starts(ListView<Id> starts, Index count) {
+    constexpr auto function = "Positions::starts";
+    Positions p(function, Form::Starts, static_cast<Index>(starts.size()), count, 1);
+    p.assign_ids(function, starts, count);
+    return p;
+  }
+
+  /// Copies integers, each of which starts a range of `run` positions.
   template <class Id>
   void assign_ids(const char* function, ListView<Id> ids, Index run) {
+    check_ids(function, ids, run);
+    values_.assign(ids.begin(), ids.end());
+  }
+
+  /// Checks integers, each of which starts a range of `run` positions, and updates max_magnitude_.
+  /// It checks their minimum and maximum, because checking them one by one would take longer than
+  /// everything else.
+  template <class Id>
+  void check_ids(const char* function, ListView<Id> ids, Index run) {
     if (ids.empty()) return;
-    Index low = ids[0], high = ids[0];
-    for (const Index id : ids) {
-      low = id < low ? id : low;
-      high = id > high ? id : high;
+    Id lowest = ids[0], highest = ids[0];
+    for (const Id id : ids) {
+      lowest = id < lowest ? id : lowest;
+      highest = id > highest ? id : highest;
     }
-    const Index last = run > 0 ? run - 1 : 0;
+    const Index low = lowest, high = highest, last = run > 0 ? run - 1 : 0;
     if (low < -exact_limit || high > exact_limit - last) {
       for (const Index id : ids) {
         checked_double(function, id);
         checked_double(function, id + last);
       }
     }
-    values_.assign(ids.begin(), ids.end());
     if (run == 0) return;
-    max_magnitude_ = static_cast<double>((std::max)(std::abs(low), std::abs(high + last)));
+    const Index magnitude = (std::max)(std::abs(low), std::abs(high + last));
+    max_magnitude_ = (std::max)(max_magnitude_, static_cast<double>(magnitude));
   }
 
   static double checked_double(const char* function, Index id) {
@@ -341,6 +434,7 @@ class Positions {
   double range_start_ = 0;
   double max_magnitude_ = 0;
   bool integral_ = true;
+  detail::IdsInPlace ids_;  ///< of view()
   std::vector<double> values_;
 };
 
@@ -377,14 +471,16 @@ void check_positions(const char* function, const Positions& positions, Index bat
 }
 
 /// Calls visit(position) for positions on the first axis that include the smallest and the largest
-/// of each batch row. It visits the two ends of a range, and all explicit positions.
+/// of each batch row. It visits the two ends of a range, and all positions of other forms.
 template <class Visit>
 void for_extreme_positions(const Positions& positions, const Visit& visit) {
   const Index count = positions.count();
   for (Index b = 0; count != 0 && b < positions.batch(); ++b) {
     const std::span<const double> values = positions.explicit_values(b);
     for (const double position : values) visit(position);
-    if (values.empty()) {
+    if (positions.is_view()) {
+      for (Index s = 0; s < count; ++s) visit(positions.at(b, s));
+    } else if (values.empty()) {
       visit(positions.at(b, 0));
       visit(positions.at(b, count - 1));
     }

@@ -167,9 +167,13 @@ class AttentionGeometry {
   }
 
   /// Returns the positions of keys first .. first + count - 1 of a sequence: a pointer to the
-  /// caller's values, or consecutive integers that are written to `memory`.
+  /// caller's values, or ids or consecutive integers that are written to `memory`.
   const double* key_positions(const AttentionSequence& s, Index first, Index count,
                               double* memory) const noexcept {
+    if (explicit_.keys != nullptr && explicit_.keys->is_view()) {
+      explicit_.keys->copy(s.kv_index, s.first_key + first, count, memory);
+      return memory;
+    }
     const auto ids = explicit_.keys != nullptr ? explicit_.keys->explicit_values(s.kv_index)
                                                : std::span<const double>();
     if (!ids.empty()) return ids.data() + (s.first_key + first);
@@ -271,7 +275,8 @@ class AttentionGeometry {
   bool are_positions_sorted() const noexcept {
     const Positions& keys = *explicit_.keys;
     // Implicit positions are consecutive. Such Positions may have any number of rows.
-    if (keys.count() == 0 || keys.batch() == 0 || keys.explicit_values(0).empty()) return true;
+    if (keys.count() == 0 || keys.batch() == 0) return true;
+    if (keys.explicit_values(0).empty() && !keys.is_view()) return true;
     for (Index b = 0; b < keys.batch(); ++b) {
       auto next_start = options_.cu_seqlens_k.begin();
       const auto end = options_.cu_seqlens_k.end();
