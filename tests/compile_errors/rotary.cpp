@@ -10,7 +10,7 @@ void program(Row<float, 4>& q, Row<float, 4>& k, Row<double, 4>& doubles, Row<fl
              const Row<float, 4>& constant, const posenc::DynamicNtkScaling& dynamic,
              const posenc::LongRopeScaling& longrope, const posenc::DynamicYarnScaling& yarn,
              Eigen::DefaultDevice& device, const std::vector<int>& ints,
-             const std::vector<double>& w) {
+             const std::vector<double>& w, Row<Eigen::bfloat16, 4>& narrow) {
   const Rope<HalfRotate> rope(rule);
   const posenc::XPos<HalfRotate> xpos(rule, {.scale_base = 512});
   const posenc::MixedRope<HalfRotate> mixed(w, {.axes = 1, .heads = 2, .rotary_dim = 8});
@@ -28,6 +28,10 @@ void program(Row<float, 4>& q, Row<float, 4>& k, Row<double, 4>& doubles, Row<fl
   rope.rotate_into(fixed, view, positions);
   rope.rotate_into(view, view, positions);
   rope.rotate_into(fixed, posenc::bshd(k), positions, device);
+  rope.rotate_into(view, posenc::bshd(narrow), positions);
+  rope.rotate_into(fixed, posenc::bshd(narrow), positions, device);
+  any.rotate_into(posenc::bshd(narrow), view, positions);
+  table.rotate_into(fixed, posenc::bshd(narrow), device);
   table.rotate_all({view, posenc::bshd(k)});
   shift_keys(posenc::bshd(k), rope, {-1});
   xpos.rotate_queries_into(fixed, view, positions);
@@ -139,7 +143,13 @@ void program(Row<float, 4>& q, Row<float, 4>& k, Row<double, 4>& doubles, Row<fl
 #elif CASE == 33
   // error: posenc::Positions: ids and starts are posenc::Index
   (void)Positions::view(w);
+#elif CASE == 34
+  // error: posenc: rotations take (x, positions)
+  rope.rotate_into(posenc::bshd(narrow), posenc::bshd(doubles), positions);
+#elif CASE == 35
+  // error: posenc: this tensor is written to, so it must not be const
+  rope.rotate_into(posenc::bshd(narrow), fixed, positions);
 #endif
   (void)x, (void)doubles, (void)ints, (void)dynamic, (void)longrope, (void)yarn, (void)k;
-  (void)device;
+  (void)device, (void)narrow;
 }

@@ -93,6 +93,8 @@ constexpr std::array calls{
            rope.rotate(x, Positions::range(draw.number(0), draw.number(seq)));
            rope.rotate_into<float>(x, memory.heads(batch, seq, heads, dim),
                                    Positions::range(0, seq));
+           rope.rotate_into(x, memory.narrow_heads(batch, seq, heads, dim),
+                            Positions::view(memory.ids(batch, seq)));
            rope.rotate_all({x, memory.heads(batch, seq, 1, dim)}, Positions::range(0, seq));
            rope.adjoint(x, Positions::range(0, seq));
            rope.inverse(x, Positions::range(0, seq));
@@ -111,6 +113,8 @@ constexpr std::array calls{
            table.rotate(memory.heads(batch, seq, heads, dim));
            table.rotate_into<float>(memory.heads(batch, seq, heads, dim),
                                     memory.heads(batch, seq, heads, dim));
+           table.rotate_into(memory.narrow_heads(batch, seq, heads, dim),
+                             memory.heads(batch, seq, heads, dim));
            const auto cos_cache = memory.matrix(9, 2), sin_cache = memory.matrix(9, 2);
            (void)posenc::RotationTable<Interleaved, float>::from_cache(
                cos_cache, sin_cache, Positions::range(draw.number(1), draw.number(3)),

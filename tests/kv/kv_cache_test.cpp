@@ -10,6 +10,7 @@
 #include <posenc/kv/kv_cache.hpp>
 #include <posenc/rotary/rerotate.hpp>
 #include <posenc/rotary/rope.hpp>
+#include <posenc/tensor/positions.hpp>
 
 #include <Eigen/Core>
 
@@ -311,6 +312,36 @@ TEST_CASE("a cache is a value", "[attention][cache]") {
   cache = std::move(copy);
   CHECK(all_of(cache, 1) == longer);
   CHECK(cache.length(0) == 0);
+}
+
+TEST_CASE("keys rotated in float are rounded once, by append or by rotate_into", "[cache]") {
+  constexpr Index seq = 9;
+  const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = 4, .base = 10000});
+  const auto positions = posenc::Positions::range(100, seq);
+  const KvCacheConfig config{
+      .kv_heads = heads, .head_dim = dim, .value_dim = value_dim, .capacity = seq};
+  KvCache<Eigen::bfloat16> by_append(config), by_rotation(config);
+  support::Random random(8);
+  auto k = Heads<float>::random(random, 1, seq, heads, dim);
+  const auto v = Heads<Eigen::bfloat16>::random(random, 1, seq, heads, value_dim);
+  auto values = v;
+  Heads<Eigen::bfloat16> narrow(1, seq, heads, dim), a(1, seq, heads, dim), b(1, seq, heads, dim);
+  rope.rotate_into(k.view(), narrow.view(), positions);
+  by_rotation.append(0, narrow.view(), values.view());
+  rope.rotate(k.view(), positions);
+  Heads<float> wide_values(1, seq, heads, value_dim);
+  for (Index s = 0; s < seq; ++s) {
+    for (Index h = 0; h < heads; ++h) {
+      for (Index d = 0; d < value_dim; ++d) {
+        wide_values.view().row(0, s, h)[d] = static_cast<float>(values.view().row(0, s, h)[d]);
+      }
+    }
+  }
+  by_append.append(0, k.view(), wide_values.view());
+  by_rotation.copy_keys(0, 0, a.view(), values.view());
+  by_append.copy_keys(0, 0, b.view(), values.view());
+  CHECK(support::same_bits(a.view(), b.view()));
+  CHECK(support::same_bits(a.view(), narrow.view()));
 }
 
 }  // namespace kv_cache_test

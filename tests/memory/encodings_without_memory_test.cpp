@@ -84,6 +84,12 @@ TEST_CASE("rotations without memory", "[memory][rotary]") {
   in_place("adjoint", [&](auto v) { rope.adjoint(v, at); });
   in_place("inverse", [&](auto v) { rope.inverse(v, at); });
   in_place("rotate_into", [&](auto v) { rope.rotate_into(all(y), v, at); });
+  const std::vector<posenc::Bfloat16> narrow(y.begin(), y.end());
+  in_place("rotate_into from bfloat16", [&](auto v) {
+    const posenc::HeadsView<const posenc::Bfloat16> in{narrow.data(), v.batch, v.seq, v.heads,
+                                                       v.dim};
+    rope.rotate_into(in, v, at);
+  });
   in_place("rotate_into itself", [&](auto v) { rope.rotate_into(v, v, at); });
   in_place("rotate_all", [&](auto v) {
     rope.rotate_all({posenc::slice_heads(v, 0, 1), posenc::slice_heads(v, 1, 2)}, at);

@@ -47,6 +47,15 @@ TEST_CASE("a partial overlap of input and output is an error in checked builds",
   CHECK(memory == std::vector<float>(100, 1.0F));
 
   CHECK_NOTHROW(rope.rotate_into(at(20), at(20), positions));
+  // Memory of one element type that is written as another.
+  const auto narrow = [&](Index first) {
+    return HeadsView<posenc::Bfloat16>{
+        reinterpret_cast<posenc::Bfloat16*>(memory.data() + first), 1, 2, 2, 4, 16, 8, 4};
+  };
+  for (const Index first : {20, 22, 34}) {
+    CHECK(message_of<ShapeError>([&] { rope.rotate_into(at(20), narrow(first), positions); }) ==
+          "posenc::Rope::rotate_into" + rule);
+  }
   // Interleaved rows that do not overlap, such as q and k of a fused buffer.
   const auto spread = [&](Index first) {
     return HeadsView<float>{memory.data() + first, 1, 2, 2, 4, 32, 16, 8};

@@ -40,6 +40,11 @@ T rotate() {
   rope.rotate_all({q.view(), k.view()}, positions);
   part.rotate(k.view(), positions);
   part.rotate_into(q.view(), out.view(), positions);
+  if constexpr (sizeof(T) == 4) {
+    auto narrow = warnings::ones<Eigen::bfloat16>(6, 4, 64);
+    part.rotate_into(q.view(), narrow.view(), positions);
+    rope.template table<T>(positions).rotate_into(narrow.view(), out.view());
+  }
   rope.adjoint(q.view(), positions);
   rope.inverse(k.view(), positions);
   const auto table = rope.template table<posenc::Compute<T>>(positions);

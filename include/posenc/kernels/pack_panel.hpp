@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/kernels/convert_row.hpp>
 #include <posenc/kernels/panel.hpp>
 #include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/simd/detail/storage.hpp>
@@ -259,15 +260,6 @@ void unpack_panel(const S* panel, Index first_lane, Index count, Index dim, T* r
   } else {
     transpose_into<Tier>(panel + first_lane, panel_lanes, dim, count, rows, stride);
   }
-}
-
-/// Converts `count` numbers: out[i] <- in[i].
-template <class Tier, class S, class T>
-void convert_row(const T* in, Index count, S* out) noexcept {
-  using P = Pack<Compute<T>, Tier>;
-  Index i = 0;
-  for (; i + P::width <= count; i += P::width) store_as(load_as<P>(in + i), out + i);
-  if (i < count) store_partial_as(load_partial_as<P>(in + i, count - i), out + i, count - i);
 }
 
 /// Packs the channels of a row for kernels, see PackedRowElement, and fills up to out_dim with

@@ -119,7 +119,8 @@ class KvCache {
     ranges_.check_sequence("KvCache::first", sequence);
     return ranges_[sequence].begin;
   }
-  /// Appends n keys and values to sequences[b] for each batch row b.
+  /// Appends n keys and values to sequences[b] for each batch row b. Keys that are rotated in float
+  /// are rounded once, here: the bits are those of rotate_into() S and append().
   ///   Shapes: k [B, n, Hkv, D], v [B, n, Hkv, Dv]; sequences [B], no two the same. Elements may be
   ///           of any type with the Compute type of S
   ///   Throws: ShapeError, before anything is written; also if a sequence would exceed capacity(),

@@ -84,11 +84,10 @@ class AnyRotationTable : public TableCalls<AnyRotationTable<Real>, Real> {
   template <class, std::floating_point>
   friend class TableCalls;
 
-  template <detail::Writable T, std::size_t Count, Device D>
-  void apply(detail::RotaryCall call, const D& device,
-             const std::array<detail::RotationOperand<T>, Count>& tensors) const {
+  template <class Tensors, Device D>
+  void apply(detail::RotaryCall call, const D& device, const Tensors& tensors) const {
     visit([&](const auto& table) {
-      TableCalls<AnyRotationTable, Real>::template apply_to<T, Count>(table, call, device, tensors);
+      TableCalls<AnyRotationTable, Real>::apply_to(table, call, device, tensors);
     });
   }
 
@@ -200,12 +199,11 @@ class AnyRope : public RotaryCalls<AnyRope> {
   template <class>
   friend class RotaryCalls;
 
-  template <detail::Writable T, std::size_t Count, Device D>
-  void apply(detail::RotaryCall call, const D& device,
-             const std::array<detail::RotationOperand<T>, Count>& tensors,
+  template <class Tensors, Device D>
+  void apply(detail::RotaryCall call, const D& device, const Tensors& tensors,
              const Positions& positions) const {
     visit([&](const auto& rope) {
-      RotaryCalls<AnyRope>::apply_to<T, Count>(rope, call, device, tensors, positions);
+      RotaryCalls<AnyRope>::apply_to(rope, call, device, tensors, positions);
     });
   }
 

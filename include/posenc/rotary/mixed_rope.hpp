@@ -125,13 +125,13 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
 
   static constexpr Index tokens_per_block = 16;
 
-  template <detail::Writable T, std::size_t Count, Device D>
+  template <Scalar In, Scalar Out, std::size_t Count, Device D>
   void apply(detail::RotaryCall call, const D& device,
-             const std::array<detail::RotationOperand<T>, Count>& tensors,
+             const std::array<detail::RotationOperand<In, Out>, Count>& tensors,
              const Positions& positions) const {
     const char* const function = detail::name_of(names, call);
-    for (const detail::RotationOperand<T>& x : tensors) {
-      detail::check_rotation<T>(function, x, slice_);
+    for (const detail::RotationOperand<In, Out>& x : tensors) {
+      detail::check_rotation(function, x, slice_);
       if (x.in.heads != config_.heads) {
         detail::fail<ShapeError>(function, "there are frequencies for ", config_.heads,
                                  " heads; x is ", x.in.extents());
@@ -142,14 +142,14 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
     }
     detail::check_max_angle(function, oscillator_, positions);
 
-    const HeadsView<const T>& x = tensors[0].in;
+    const HeadsView<const In>& x = tensors[0].in;
     if (x.empty())
       return;  // the other tensors are empty too: they differ only in dim, which includes the slice
-    const auto plans = plan_heads<T>(tensors);
+    const auto plans = plan_heads(tensors);
     const detail::Direction direction = detail::direction_of(call);
     const bool shared = positions.batch() == 1;
     const Index rows = shared ? x.batch : 1;  // batch rows that share one set of angles
-    const double bytes = static_cast<double>(x.heads * slice_.pairs * 2) * sizeof(T);
+    const double bytes = static_cast<double>(x.heads * slice_.pairs * 2) * sizeof(In);
     detail::parallel_for(
         device, shared ? x.seq : x.batch * x.seq, bytes * static_cast<double>(rows), bytes / 2,
         [&](Index unit, Index unit_end) {
@@ -158,9 +158,9 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
             const Index b = shared ? 0 : unit / x.seq, s = unit - b * x.seq;
             const Index seq =
                 angles.add_tokens(positions, b, s, (std::min)(x.seq, s + unit_end - unit));
-            rotate_tokens<T>(plans, direction, angles, b, rows, s, seq);
-            for (const detail::RotationOperand<T>& operand : tensors) {
-              if (operand.in.data != operand.out.data)
+            rotate_tokens(plans, direction, angles, b, rows, s, seq);
+            for (const detail::RotationOperand<In, Out>& operand : tensors) {
+              if (!detail::share_data(operand.in, operand.out))
                 detail::copy_unrotated(operand, b, rows, s, seq, slice_);
             }
             unit += seq;
@@ -169,41 +169,43 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
   }
 
   /// Plans each tensor as a tensor of one head, because every head has different angles.
-  template <detail::Writable T, std::size_t Count>
-  std::array<detail::RotationPlan<T>, Count> plan_heads(
-      std::array<detail::RotationOperand<T>, Count> tensors) const noexcept {
-    for (detail::RotationOperand<T>& x : tensors) x.in.heads = x.out.heads = 1;
-    return detail::plan_rotations<T>(tensors, slice_);
+  template <Scalar In, Scalar Out, std::size_t Count>
+  std::array<detail::RotationPlan<In, Out>, Count> plan_heads(
+      std::array<detail::RotationOperand<In, Out>, Count> tensors) const noexcept {
+    for (detail::RotationOperand<In, Out>& x : tensors) x.in.heads = x.out.heads = 1;
+    return detail::plan_rotations(tensors, slice_);
   }
 
   /// Rotates the tokens registered in `angles`, in batch rows [b, b + rows).
-  template <detail::Writable T, std::size_t Count>
-  void rotate_tokens(const std::array<detail::RotationPlan<T>, Count>& plans,
+  template <Scalar In, Scalar Out, std::size_t Count>
+  void rotate_tokens(const std::array<detail::RotationPlan<In, Out>, Count>& plans,
                      detail::Direction direction, detail::MixedAngles& angles, Index b, Index rows,
                      Index s, Index seq) const noexcept {
-    using C = Compute<T>;
+    using C = Compute<In>;
     constexpr auto capacity =
         static_cast<std::size_t>(tokens_per_block * detail::MixedAngles::max_pairs);
     alignas(64) C cos[capacity], sin[capacity];
     for (Index head = 0; head < config_.heads; ++head) {
       for (Index first = 0; first < slice_.pairs; first += angles.pairs()) {
         const Index count = (std::min)(angles.pairs(), slice_.pairs - first);
-        const auto rotate = detail::block_kernel<detail::KernelPairing<Pairing>, T>(count);
+        const auto rotate =
+            detail::block_kernel<detail::KernelPairing<Pairing>, In, tier::Best, Out>(count);
         angles.compute(oscillator_, first, count, [&](Index axis, Index pair) {
           return (axis * config_.heads + head) * slice_.pairs + pair;
         });
-        prefetch_heads<T>(plans, b, rows, s, (std::min)(tokens_per_block, seq), head);
+        prefetch_heads<In, Out>(plans, b, rows, s, (std::min)(tokens_per_block, seq), head);
         for (Index token = 0; token < seq; token += tokens_per_block) {
           const Index tokens = (std::min)(tokens_per_block, seq - token);
-          prefetch_heads<T>(plans, b, rows, s + token + tokens_per_block,
-                            (std::min)(tokens_per_block, seq - token - tokens_per_block), head);
+          prefetch_heads<In, Out>(plans, b, rows, s + token + tokens_per_block,
+                                  (std::min)(tokens_per_block, seq - token - tokens_per_block),
+                                  head);
           angles.write(token, tokens, count, cos, sin);
           detail::CosSinRows<C> block_angles{cos, sin, count};
           if (direction != detail::Direction::Forward) {
             block_angles =
                 detail::apply_direction(block_angles, direction, 1.0, tokens, count, cos, sin);
           }
-          for (const detail::RotationPlan<T>& plan : plans) {
+          for (const detail::RotationPlan<In, Out>& plan : plans) {
             for (Index row = b; row < b + rows; ++row) {
               rotate(detail::rotation_block<Pairing>(plan, row, s + token, tokens, head, 1, first,
                                                      count, block_angles));
@@ -216,11 +218,11 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
 
   /// Prefetches rows of one head, which are far apart, while the angles of earlier tokens are
   /// computed.
-  template <detail::Writable T>
-  void prefetch_heads(std::span<const detail::RotationPlan<T>> plans, Index b, Index rows, Index s,
-                      Index tokens, Index head) const noexcept {
-    const auto bytes = static_cast<Index>(sizeof(T)) * 2 * slice_.pairs;
-    for (const detail::RotationPlan<T>& plan : plans) {
+  template <Scalar In, Scalar Out>
+  void prefetch_heads(std::span<const detail::RotationPlan<In, Out>> plans, Index b, Index rows,
+                      Index s, Index tokens, Index head) const noexcept {
+    const auto bytes = static_cast<Index>(sizeof(Out)) * 2 * slice_.pairs;
+    for (const detail::RotationPlan<In, Out>& plan : plans) {
       for (Index row = b; row < b + rows; ++row) {
         for (Index token = s; token < s + tokens; ++token) {
           detail::prefetch_for_write(plan.operand.out.row(row, token, head) + slice_.offset, bytes);

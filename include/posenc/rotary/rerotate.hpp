@@ -25,7 +25,7 @@ namespace detail {
 
 template <class Pairing, detail::Writable T>
 void check_rerotation(const char* function, const Rope<Pairing>& rope, HeadsView<T> k) {
-  check_rotation<T>(function, {k, k}, {rope.rotary_offset(), rope.rotary_dim() / 2});
+  check_rotation(function, RotationOperand<T>{k, k}, {rope.rotary_offset(), rope.rotary_dim() / 2});
 }
 
 /// Rotates one tensor in place. angles(b, s, first, count, cos, sin) writes m cos and m sin of one

@@ -162,22 +162,22 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
     }
   }
 
-  template <Scalar T, std::size_t Count, Device D>
+  template <Scalar In, Scalar Out, std::size_t Count, Device D>
   void apply(detail::RotaryCall call, const D& device,
-             const std::array<detail::RotationOperand<T>, Count>& tensors,
+             const std::array<detail::RotationOperand<In, Out>, Count>& tensors,
              const Positions& positions) const {
     const char* const function = detail::name_of(names, call);
-    for (const detail::RotationOperand<T>& x : tensors) {
-      detail::check_rotation<T>(function, x, slice_);
+    for (const detail::RotationOperand<In, Out>& x : tensors) {
+      detail::check_rotation(function, x, slice_);
       detail::check_positions(function, positions, x.in.batch, x.in.seq, axes_.axis_count(),
                               x.in.extents());
       detail::check_same_tokens(function, tensors[0].in, x.in);
     }
     detail::check_kind(function, positions, axes_.kind());
     detail::check_max_angle(function, oscillator_, positions);
-    using C = Compute<T>;
+    using C = Compute<In>;
     const detail::Direction direction = detail::direction_of(call);
-    const HeadsView<const T>& shape = tensors[0].in;
+    const HeadsView<const In>& shape = tensors[0].in;
     constexpr Index max_pairs = 128;
     // A single token, as in decoding: setting up the loop over blocks would take a tenth of its
     // time.
@@ -186,11 +186,11 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
       alignas(64) C cos[static_cast<std::size_t>(max_pairs)];
       alignas(64) C sin[static_cast<std::size_t>(max_pairs)];
       compute_cos_sin(positions, 0, 0, 1, 0, slice_.pairs, &cos[0], &sin[0]);
-      detail::rotate_token<Pairing, T>(tensors, slice_, &cos[0], &sin[0]);
+      detail::rotate_token<Pairing>(tensors, slice_, &cos[0], &sin[0]);
       return;
     }
-    const auto plans = detail::plan_rotations<T>(tensors, slice_);
-    detail::rotate_tensors<Pairing, D, T>(
+    const auto plans = detail::plan_rotations(tensors, slice_);
+    detail::rotate_tensors<Pairing, D, In, Out>(
         device, plans, direction, frequencies_.attention_factor(), positions.batch() == 1,
         [&](Index b, Index s, Index seq, Index first, Index count, C* cos, C* sin) {
           compute_cos_sin(positions, b, s, seq, first, count, cos, sin);

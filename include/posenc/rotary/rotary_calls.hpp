@@ -17,8 +17,8 @@
 
 #define POSENC_DETAIL_ROTATION_RULE                                                                \
   "posenc: rotations take (x, positions), tensors being HeadsViews (from bshd(tensor) and its "    \
-  "like), all of one element type, positions a posenc::Positions; an Eigen device may come last; " \
-  "rotate_all takes ({q, k}, positions)"
+  "like), all of one element type, or in rotate_into of float and 16-bit types, positions a "      \
+  "posenc::Positions; an Eigen device may come last; rotate_all takes ({q, k}, positions)"
 
 // The calls that rotary encodings and their tables share.
 POSENC_BEGIN
@@ -37,6 +37,22 @@ constexpr const char* name_of(const RotaryCallNames& names, RotaryCall call) noe
   return names[static_cast<std::size_t>(call)];
 }
 
+/// True if a rotation reads elements of In and stores results as another type T.
+template <class In, class T>
+concept Converts = !std::is_const_v<T> && !std::same_as<std::remove_const_t<In>, T> &&
+                   Scalar<std::remove_const_t<In>> && Scalar<T> &&
+                   std::same_as<Compute<std::remove_const_t<In>>, Compute<T>>;
+
+template <Scalar In, Scalar Out>
+constexpr std::array<RotationOperand<In, Out>, 1> operand(const HeadsView<const In>& in,
+                                                          const HeadsView<Out>& out) noexcept {
+  return {{{in, out}}};
+}
+template <Scalar T>
+constexpr std::array<RotationOperand<T>, 1> operand(const HeadsView<T>& in,
+                                                    const HeadsView<T>& out) noexcept {
+  return {{{in, out}}};
+}
 template <Scalar T, std::size_t Count>
 constexpr std::array<RotationOperand<T>, Count> in_place_operands(
     const HeadsView<T> (&tensors)[Count]) noexcept {
@@ -57,7 +73,7 @@ class RotaryCalls {
   /// Computes x <- m R x in place.
   template <detail::Writable T, Device D = detail::CallingThread>
   void rotate(HeadsView<T> x, const Positions& positions, const D& device = {}) const {
-    self().template apply<T, 1>(detail::RotaryCall::Rotate, device, {{{x, x}}}, positions);
+    self().apply(detail::RotaryCall::Rotate, device, detail::operand(x, x), positions);
   }
 
   /// Rotates several tensors of the same batch and sequence in place with one set of angles:
@@ -65,8 +81,8 @@ class RotaryCalls {
   template <detail::Writable T, std::size_t Count, Device D = detail::CallingThread>
   void rotate_all(const HeadsView<T> (&tensors)[Count], const Positions& positions,
                   const D& device = {}) const {
-    self().template apply<T, Count>(detail::RotaryCall::RotateAll, device,
-                                    detail::in_place_operands(tensors), positions);
+    self().apply(detail::RotaryCall::RotateAll, device, detail::in_place_operands(tensors),
+                 positions);
   }
 
   /// Computes out <- m R x. `out` must be x itself or share no memory with it. Channels outside the
@@ -74,14 +90,26 @@ class RotaryCalls {
   template <detail::Writable T, Device D = detail::CallingThread>
   void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out,
                    const Positions& positions, const D& device = {}) const {
-    self().template apply<T, 1>(detail::RotaryCall::RotateInto, device, {{{x, out}}}, positions);
+    self().apply(detail::RotaryCall::RotateInto, device, detail::operand<T, T>(x, out), positions);
+  }
+
+  /// Overload that stores another element type: float queries or keys into 16-bit memory, or back.
+  /// Results are rounded once to nearest even, with the bits of rotate() in Compute<T> and a
+  /// conversion. x and out must share no memory. The other channels are converted.
+  ///   Types: x and out both of float and 16-bit types
+  template <class T, class In, Device D = detail::CallingThread>
+  requires detail::Converts<In, T>
+  void rotate_into(HeadsView<In> x, HeadsView<T> out, const Positions& positions,
+                   const D& device = {}) const {
+    self().apply(detail::RotaryCall::RotateInto, device,
+                 detail::operand<std::remove_const_t<In>, T>(x, out), positions);
   }
 
   /// Computes x <- m R^T x in place, the backward pass: the gradient of the output becomes the
   /// gradient of the input. The factor m is kept.
   template <detail::Writable T, Device D = detail::CallingThread>
   void adjoint(HeadsView<T> x, const Positions& positions, const D& device = {}) const {
-    self().template apply<T, 1>(detail::RotaryCall::Adjoint, device, {{{x, x}}}, positions);
+    self().apply(detail::RotaryCall::Adjoint, device, detail::operand(x, x), positions);
   }
 
   /// Computes x <- R^T x / m in place, which undoes rotate().
@@ -92,7 +120,7 @@ class RotaryCalls {
   ///   Source: huggingface/transformers, deepseek_v4/modeling_deepseek_v4.py (02356fe)
   template <detail::Writable T, Device D = detail::CallingThread>
   void inverse(HeadsView<T> x, const Positions& positions, const D& device = {}) const {
-    self().template apply<T, 1>(detail::RotaryCall::Inverse, device, {{{x, x}}}, positions);
+    self().apply(detail::RotaryCall::Inverse, device, detail::operand(x, x), positions);
   }
 
   /// Computes q <- m R q in place, as rotate() does. RotaryEncoding requires it.
@@ -152,11 +180,10 @@ class RotaryCalls {
 
  protected:
   /// Calls apply() of an encoding that this one holds.
-  template <detail::Writable T, std::size_t Count, class Encoding, Device D>
+  template <class Tensors, class Encoding, Device D>
   static void apply_to(const Encoding& encoding, detail::RotaryCall call, const D& device,
-                       const std::array<detail::RotationOperand<T>, Count>& tensors,
-                       const Positions& positions) {
-    encoding.template apply<T, Count>(call, device, tensors, positions);
+                       const Tensors& tensors, const Positions& positions) {
+    encoding.apply(call, device, tensors, positions);
   }
 
  private:
@@ -209,7 +236,7 @@ class TableCalls {
   template <detail::Writable T, Device D = detail::CallingThread>
   requires detail::FitsTable<T, Real>
   void rotate(HeadsView<T> x, const D& device = {}) const {
-    self().template apply<T, 1>(detail::RotaryCall::Rotate, device, {{{x, x}}});
+    self().apply(detail::RotaryCall::Rotate, device, detail::operand(x, x));
   }
 
   /// Rotates several tensors of the same batch and sequence in place:
@@ -217,8 +244,7 @@ class TableCalls {
   template <detail::Writable T, std::size_t Count, Device D = detail::CallingThread>
   requires detail::FitsTable<T, Real>
   void rotate_all(const HeadsView<T> (&tensors)[Count], const D& device = {}) const {
-    self().template apply<T, Count>(detail::RotaryCall::RotateAll, device,
-                                    detail::in_place_operands(tensors));
+    self().apply(detail::RotaryCall::RotateAll, device, detail::in_place_operands(tensors));
   }
 
   /// Computes out <- m R x. `out` must be x itself or share no memory with it. Channels outside the
@@ -227,7 +253,15 @@ class TableCalls {
   requires detail::FitsTable<T, Real>
   void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out,
                    const D& device = {}) const {
-    self().template apply<T, 1>(detail::RotaryCall::RotateInto, device, {{{x, out}}});
+    self().apply(detail::RotaryCall::RotateInto, device, detail::operand<T, T>(x, out));
+  }
+
+  /// Overload that stores another element type, see RotaryCalls::rotate_into().
+  template <class T, class In, Device D = detail::CallingThread>
+  requires detail::Converts<In, T> && detail::FitsTable<T, Real>
+  void rotate_into(HeadsView<In> x, HeadsView<T> out, const D& device = {}) const {
+    self().apply(detail::RotaryCall::RotateInto, device,
+                 detail::operand<std::remove_const_t<In>, T>(x, out));
   }
 
   /// Computes x <- m R^T x in place, the backward pass: the gradient of the output becomes the
@@ -235,22 +269,22 @@ class TableCalls {
   template <detail::Writable T, Device D = detail::CallingThread>
   requires detail::FitsTable<T, Real>
   void adjoint(HeadsView<T> x, const D& device = {}) const {
-    self().template apply<T, 1>(detail::RotaryCall::Adjoint, device, {{{x, x}}});
+    self().apply(detail::RotaryCall::Adjoint, device, detail::operand(x, x));
   }
 
   /// Computes x <- R^T x / m in place, which undoes rotate().
   template <detail::Writable T, Device D = detail::CallingThread>
   requires detail::FitsTable<T, Real>
   void inverse(HeadsView<T> x, const D& device = {}) const {
-    self().template apply<T, 1>(detail::RotaryCall::Inverse, device, {{{x, x}}});
+    self().apply(detail::RotaryCall::Inverse, device, detail::operand(x, x));
   }
 
  protected:
   /// Calls apply() of this table or of one that it holds.
-  template <detail::Writable T, std::size_t Count, class Table, Device D>
+  template <class Tensors, class Table, Device D>
   static void apply_to(const Table& table, detail::RotaryCall call, const D& device,
-                       const std::array<detail::RotationOperand<T>, Count>& tensors) {
-    table.template apply<T, Count>(call, device, tensors);
+                       const Tensors& tensors) {
+    table.apply(call, device, tensors);
   }
 
  private:

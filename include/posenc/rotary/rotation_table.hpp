@@ -148,12 +148,12 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
     }
   }
 
-  template <Scalar T, std::size_t Count, Device D>
+  template <Scalar In, Scalar Out, std::size_t Count, Device D>
   void apply(detail::RotaryCall call, const D& device,
-             const std::array<detail::RotationOperand<T>, Count>& tensors) const {
+             const std::array<detail::RotationOperand<In, Out>, Count>& tensors) const {
     const char* const function = detail::name_of(names, call);
-    for (const detail::RotationOperand<T>& x : tensors) {
-      detail::check_rotation<T>(function, x, slice_);
+    for (const detail::RotationOperand<In, Out>& x : tensors) {
+      detail::check_rotation(function, x, slice_);
       if (seq_ != x.in.seq || (batch_ != 1 && batch_ != x.in.batch)) {
         detail::fail<ShapeError>(function, "the table's [", batch_, ", ", seq(),
                                  "] must match batch and sequence of x, which is ", x.in.extents());
@@ -161,13 +161,13 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
       detail::check_same_tokens(function, tensors[0].in, x.in);
     }
     const detail::Direction direction = detail::direction_of(call);
-    const HeadsView<const T>& shape = tensors[0].in;
+    const HeadsView<const In>& shape = tensors[0].in;
     if (shape.batch == 1 && shape.seq == 1 && direction == detail::Direction::Forward) {
-      detail::rotate_token<Pairing, T>(tensors, slice_, cos_.data(), sin_.data());
+      detail::rotate_token<Pairing>(tensors, slice_, cos_.data(), sin_.data());
       return;
     }
-    const auto plans = detail::plan_rotations<T>(tensors, slice_);
-    detail::rotate_tensors<Pairing, D, T>(
+    const auto plans = detail::plan_rotations(tensors, slice_);
+    detail::rotate_tensors<Pairing, D, In, Out>(
         device, plans, direction, attention_factor_, batch_ == 1,
         [this](Index b, Index s, Index, Index first, Index, Real*, Real*) {
           const Index row = batch_ == 1 ? 0 : b;

@@ -183,12 +183,12 @@ class XPos {
   /// Computes q <- zeta^((p - c) / B) m R q in place.
   template <detail::Writable T, Device D = detail::CallingThread>
   void rotate_queries(HeadsView<T> q, const Positions& positions, const D& device = {}) const {
-    apply<T>("XPos::rotate_queries", device, detail::Direction::Forward, {q, q}, positions, 1);
+    apply<T, T>("XPos::rotate_queries", device, detail::Direction::Forward, {q, q}, positions, 1);
   }
   /// Computes k <- zeta^-((p - c) / B) m R k in place.
   template <detail::Writable T, Device D = detail::CallingThread>
   void rotate_keys(HeadsView<T> k, const Positions& positions, const D& device = {}) const {
-    apply<T>("XPos::rotate_keys", device, detail::Direction::Forward, {k, k}, positions, -1);
+    apply<T, T>("XPos::rotate_keys", device, detail::Direction::Forward, {k, k}, positions, -1);
   }
 
   /// Computes out <- zeta^((p - c) / B) m R q. `out` must be q itself or share no memory with it.
@@ -196,14 +196,30 @@ class XPos {
   template <detail::Writable T, Device D = detail::CallingThread>
   void rotate_queries_into(HeadsView<const std::type_identity_t<T>> q, HeadsView<T> out,
                            const Positions& positions, const D& device = {}) const {
-    apply<T>("XPos::rotate_queries_into", device, detail::Direction::Forward, {q, out}, positions,
-             1);
+    apply<T, T>("XPos::rotate_queries_into", device, detail::Direction::Forward, {q, out},
+                positions, 1);
   }
   /// Computes out <- zeta^-((p - c) / B) m R k, with the rules of rotate_queries_into().
   template <detail::Writable T, Device D = detail::CallingThread>
   void rotate_keys_into(HeadsView<const std::type_identity_t<T>> k, HeadsView<T> out,
                         const Positions& positions, const D& device = {}) const {
-    apply<T>("XPos::rotate_keys_into", device, detail::Direction::Forward, {k, out}, positions, -1);
+    apply<T, T>("XPos::rotate_keys_into", device, detail::Direction::Forward, {k, out}, positions,
+                -1);
+  }
+  /// Overloads that store another element type, see RotaryCalls::rotate_into().
+  template <class T, class In, Device D = detail::CallingThread>
+  requires detail::Converts<In, T>
+  void rotate_queries_into(HeadsView<In> q, HeadsView<T> out, const Positions& positions,
+                           const D& device = {}) const {
+    apply<std::remove_const_t<In>, T>("XPos::rotate_queries_into", device,
+                                      detail::Direction::Forward, {q, out}, positions, 1);
+  }
+  template <class T, class In, Device D = detail::CallingThread>
+  requires detail::Converts<In, T>
+  void rotate_keys_into(HeadsView<In> k, HeadsView<T> out, const Positions& positions,
+                        const D& device = {}) const {
+    apply<std::remove_const_t<In>, T>("XPos::rotate_keys_into", device, detail::Direction::Forward,
+                                      {k, out}, positions, -1);
   }
 
   /// Computes the transpose of rotate_queries() in place, its backward pass. It keeps the scale and
@@ -211,22 +227,22 @@ class XPos {
   template <detail::Writable T, Device D = detail::CallingThread>
   void adjoint_queries(HeadsView<T> grad_q, const Positions& positions,
                        const D& device = {}) const {
-    apply<T>("XPos::adjoint_queries", device, detail::Direction::Adjoint, {grad_q, grad_q},
-             positions, 1);
+    apply<T, T>("XPos::adjoint_queries", device, detail::Direction::Adjoint, {grad_q, grad_q},
+                positions, 1);
   }
   /// Computes the transpose of rotate_keys() in place, its backward pass. It keeps the scale and
   /// the attention factor.
   template <detail::Writable T, Device D = detail::CallingThread>
   void adjoint_keys(HeadsView<T> grad_k, const Positions& positions, const D& device = {}) const {
-    apply<T>("XPos::adjoint_keys", device, detail::Direction::Adjoint, {grad_k, grad_k}, positions,
-             -1);
+    apply<T, T>("XPos::adjoint_keys", device, detail::Direction::Adjoint, {grad_k, grad_k},
+                positions, -1);
   }
 
   /// Computes x <- m R x in place: the rotation without the scale, which is that of queries and
   /// keys at the centre. Scores of tensors rotated by this call do not decay.
   template <detail::Writable T, Device D = detail::CallingThread>
   void rotate(HeadsView<T> x, const Positions& positions, const D& device = {}) const {
-    apply<T>("XPos::rotate", device, detail::Direction::Forward, {x, x}, positions, 0);
+    apply<T, T>("XPos::rotate", device, detail::Direction::Forward, {x, x}, positions, 0);
   }
 
   /// Returns the factor for the softmax scale of attention.
@@ -290,16 +306,17 @@ class XPos {
     }
   }
 
-  template <detail::Writable T, Device D>
+  template <Scalar In, Scalar Out, Device D>
   void apply(const char* function, const D& device, detail::Direction direction,
-             const detail::RotationOperand<T>& x, const Positions& positions, double sign) const {
-    detail::check_rotation<T>(function, x, slice_);
+             const detail::RotationOperand<In, Out>& x, const Positions& positions,
+             double sign) const {
+    detail::check_rotation(function, x, slice_);
     detail::check_positions(function, positions, x.in.batch, x.in.seq, 1, x.in.extents());
     detail::check_max_angle(function, oscillator_, positions);
-    if (sign != 0) check_range<T>(function, positions);
-    using Real = Compute<T>;
-    const auto plan = detail::plan_rotation<T>(x, slice_);
-    detail::rotate_tensors<Pairing, D, T>(
+    if (sign != 0) check_range<Out>(function, positions);
+    using Real = Compute<In>;
+    const auto plan = detail::plan_rotation(x, slice_);
+    detail::rotate_tensors<Pairing, D, In, Out>(
         device, std::span(&plan, 1), direction, frequencies_.attention_factor(),
         positions.batch() == 1,
         [&](Index b, Index s, Index seq, Index first, Index count, Real* cos, Real* sin) {

@@ -23,10 +23,10 @@ struct RotarySlice {
 };
 
 /// One tensor of a call: the view that is read and the view that is written.
-template <Scalar T>
+template <Scalar In, Scalar Out = In>
 struct RotationOperand {
-  HeadsView<const T> in;
-  HeadsView<T> out;
+  HeadsView<const In> in;
+  HeadsView<Out> out;
 };
 
 inline void check_slice_and_factor(const char* function, RotarySlice slice,
@@ -55,33 +55,37 @@ void check_slice_fits(const char* function, const HeadsView<T>& x, RotarySlice s
 }
 
 /// Checks any operand in full. check_rotation() calls it if its few comparisons do not suffice.
-template <Scalar T>
-void check_views(const char* function, const HeadsView<const T>& in, const HeadsView<T>& out,
+template <Scalar In, Scalar Out>
+void check_views(const char* function, const HeadsView<const In>& in, const HeadsView<Out>& out,
                  RotarySlice slice) {
+  if (in.extents() == out.extents() && slice.end() <= out.dim && passes_fast_checks(in) &&
+      passes_fast_checks(out)) {
+    return check_overlap(function, in, out);
+  }
   check_extents(function, "x", in);
   if (in.extents() != out.extents()) {
     fail<ShapeError>(function, "input ", in.extents(), " and output ", out.extents(),
                      " must have the same shape");
   }
-  if (in.data != out.data) check_extents(function, "out", out);
+  if (!share_data(in, out)) check_extents(function, "out", out);
   check_slice_fits(function, in, slice);
   check_output(function, "x", out);
-  check_overlap<T>(function, in, out);
+  check_overlap(function, in, out);
 }
 
 /// Checks one operand of any rotation. In-place operands with nested strides, the common kind, need
 /// only a few comparisons, because check_views() takes longer than rotating the heads of one token.
-template <Scalar T>
-POSENC_ALWAYS_INLINE void check_rotation(const char* function, const RotationOperand<T>& x,
+template <Scalar In, Scalar Out>
+POSENC_ALWAYS_INLINE void check_rotation(const char* function, const RotationOperand<In, Out>& x,
                                          RotarySlice slice) {
-  const HeadsView<const T>& in = x.in;
-  const HeadsView<T>& out = x.out;
-  const bool in_place = in.data == out.data && in.batch == out.batch && in.seq == out.seq &&
+  const HeadsView<const In>& in = x.in;
+  const HeadsView<Out>& out = x.out;
+  const bool in_place = share_data(in, out) && in.batch == out.batch && in.seq == out.seq &&
                         in.heads == out.heads && in.dim == out.dim &&
                         in.batch_stride == out.batch_stride && in.seq_stride == out.seq_stride &&
                         in.head_stride == out.head_stride;
   if (!in_place || slice.end() > out.dim || !passes_fast_checks(out)) [[unlikely]] {
-    check_views<T>(function, in, out, slice);
+    check_views(function, in, out, slice);
   }
 }
 

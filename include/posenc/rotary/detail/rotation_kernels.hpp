@@ -37,22 +37,25 @@ inline constexpr bool has_paired_store = requires(void* p, P a) {
 ///   y0 = c x0 - s x1,   y1 = c x1 + s x0
 ///
 /// The product with s is rounded and the product with c is fused, so that all tiers with fma are
-/// bit-identical. SingleStore: interleaved bfloat16 has one set of vectors even if the tier stores
-/// two faster.
-template <class Pairing, Scalar T, class Tier, bool SingleStore = false>
+/// bit-identical. Channels are loaded as In and rounded once to Out. SingleStore: interleaved
+/// bfloat16 has one set of vectors even if the tier stores two faster.
+template <class Pairing, Scalar In, class Tier, Scalar Out = In, bool SingleStore = false>
 struct RotationStep {
-  using Element = T;
-  using C = Compute<T>;
+  static_assert(std::same_as<Compute<In>, Compute<Out>>);
+  using Input = In;
+  using Output = Out;
+  using C = Compute<In>;
   using P = Pack<C, Tier>;
   static constexpr bool is_interleaved = std::same_as<Pairing, Interleaved>;
-  /// bfloat16 is widened and narrowed most cheaply as even and odd channels.
-  static constexpr bool uses_even_odd =
-      storage_format<T> == StorageFormat::Bfloat16 && P::width > 1;
+  /// bfloat16 is widened and narrowed most cheaply as even and odd channels, if both sides are.
+  static constexpr bool uses_even_odd = storage_format<In> == StorageFormat::Bfloat16 &&
+                                        storage_format<Out> == StorageFormat::Bfloat16 &&
+                                        P::width > 1;
   static constexpr bool uses_paired_store =
       is_interleaved && uses_even_odd && has_paired_store<P> && !SingleStore;
   using Narrower =
-      std::conditional_t<uses_paired_store, RotationStep<Pairing, T, Tier, true>,
-                         RotationStep<Pairing, T, typename tier::Narrower<Tier>::Type>>;
+      std::conditional_t<uses_paired_store, RotationStep<Pairing, In, Tier, Out, true>,
+                         RotationStep<Pairing, In, typename tier::Narrower<Tier>::Type, Out>>;
   /// A vector of interleaved channels is rotated without deinterleaving; partners are swapped
   /// within the vector.
   static constexpr bool swaps_adjacent = is_interleaved && !uses_even_odd && P::width > 1;
@@ -92,7 +95,7 @@ struct RotationStep {
     }
   }
   /// Loads the channels of the pairs that start at `in`, the first channel of the first pair.
-  POSENC_ALWAYS_INLINE static Channels load(const T* in, Index pair_stride) noexcept {
+  POSENC_ALWAYS_INLINE static Channels load(const In* in, Index pair_stride) noexcept {
     Channels x;
     if constexpr (swaps_adjacent) {
       x.x0[0] = pin_in_register(load_as<P>(in));
@@ -122,7 +125,7 @@ struct RotationStep {
     }
     return y;
   }
-  POSENC_ALWAYS_INLINE static void store(const Channels& y, T* out, Index pair_stride) noexcept {
+  POSENC_ALWAYS_INLINE static void store(const Channels& y, Out* out, Index pair_stride) noexcept {
     if constexpr (swaps_adjacent) {
       store_as(y.x0[0], out);
     } else if constexpr (is_interleaved && uses_even_odd) {
@@ -146,8 +149,8 @@ struct RotationStep {
   /// Prefetches `Count` pairs. Count is a constant, so that the compiler emits one prefetch per
   /// cache line.
   template <Index Count>
-  POSENC_ALWAYS_INLINE static void prefetch(const T* in, Index pair_stride) noexcept {
-    constexpr Index bytes = Count * Index{sizeof(T)};
+  POSENC_ALWAYS_INLINE static void prefetch(const In* in, Index pair_stride) noexcept {
+    constexpr Index bytes = Count * Index{sizeof(In)};
     if constexpr (is_interleaved) {
       detail::prefetch(in, 2 * bytes);
     } else {
@@ -169,7 +172,7 @@ struct RotationStep {
     split_pairs(low, high, a[0], a[1]);
     return {natural_order(a[0]), natural_order(a[1])};
   }
-  POSENC_ALWAYS_INLINE static Packs load_channels(const T* p) noexcept {
+  POSENC_ALWAYS_INLINE static Packs load_channels(const In* p) noexcept {
     Packs x;
     if constexpr (uses_even_odd) {
       P::load_bfloat16_pairs(p, x[0], x[1]);
@@ -178,7 +181,7 @@ struct RotationStep {
     }
     return x;
   }
-  POSENC_ALWAYS_INLINE static void store_channels(const Packs& x, T* p) noexcept {
+  POSENC_ALWAYS_INLINE static void store_channels(const Packs& x, Out* p) noexcept {
     if constexpr (uses_even_odd) {
       P::store_bfloat16_pairs(p, x[0], x[1]);
     } else {
@@ -196,29 +199,29 @@ struct CosSinRows {
 };
 
 /// Some heads at some consecutive positions of a tensor, and the angles of those positions.
-template <Scalar T>
+template <Scalar In, Scalar Out = In>
 struct RotationBlock {
-  const T* in;  ///< the first channel of the first pair
-  T* out;       ///< may be `in`
+  const In* in;  ///< the first channel of the first pair
+  Out* out;      ///< may be `in`
   Index in_seq_stride, in_head_stride, out_seq_stride, out_head_stride;
   Index seq, heads;
   Index pair_stride;  ///< HalfRotate: distance from a pair's first channel to its second
   Index pairs;        ///< number of pairs to rotate
-  CosSinRows<Compute<T>> angles;  ///< [seq, pairs]
-  Index prefetch_distance = 0;    ///< in channels; 0: no prefetch
+  CosSinRows<Compute<In>> angles;  ///< [seq, pairs]
+  Index prefetch_distance = 0;     ///< in channels; 0: no prefetch
 };
 
 /// Calls rotate(in, out, cos, sin) for each position of a block. rotate() must advance `in` and
 /// `out` to one head stride after the last head.
-template <Scalar T, class Rotate>
-POSENC_ALWAYS_INLINE void for_each_position(const RotationBlock<T>& block,
+template <Scalar In, Scalar Out, class Rotate>
+POSENC_ALWAYS_INLINE void for_each_position(const RotationBlock<In, Out>& block,
                                             const Rotate& rotate) noexcept {
   // Local copies, which no store to x can alias; a member would be reloaded after each store and
   // could stall on it. Members are copied one by one, because a copy of the struct would stall on
   // the stores that have just written it.
-  const T* in = block.in;
-  T* out = block.out;
-  const Compute<T>*cos = block.angles.cos, *sin = block.angles.sin;
+  const In* in = block.in;
+  Out* out = block.out;
+  const Compute<In>*cos = block.angles.cos, *sin = block.angles.sin;
   const Index in_increment = block.in_seq_stride - block.heads * block.in_head_stride;
   const Index out_increment = block.out_seq_stride - block.heads * block.out_head_stride;
   const Index angles_increment = block.angles.stride;
@@ -235,23 +238,24 @@ POSENC_ALWAYS_INLINE void for_each_position(const RotationBlock<T>& block,
 /// FullSteps times Step and of one Tail, the last step.
 template <class Step, class Tail, Index FullSteps>
 struct ResidentAngles {
-  using T = typename Step::Element;
-  using C = Compute<T>;
+  using In = typename Step::Input;
+  using Out = typename Step::Output;
+  using C = Compute<In>;
 
-  POSENC_NOINLINE static void rotate(const RotationBlock<T>& block) noexcept {
+  POSENC_NOINLINE static void rotate(const RotationBlock<In, Out>& block) noexcept {
     const Index heads = block.heads, pairs = block.pairs, pair_stride = block.pair_stride;
     const Index in_stride = block.in_head_stride, out_stride = block.out_head_stride;
     const Index prefetch_distance = block.prefetch_distance;
-    for_each_position(block,
-                      [=](const T*& in, T*& out, const C* cos, const C* sin) POSENC_INLINE_LAMBDA {
-                        rotate_position(in, out, pairs, heads, cos, sin, in_stride, out_stride,
-                                        pair_stride, prefetch_distance);
-                      });
+    for_each_position(
+        block, [=](const In*& in, Out*& out, const C* cos, const C* sin) POSENC_INLINE_LAMBDA {
+          rotate_position(in, out, pairs, heads, cos, sin, in_stride, out_stride, pair_stride,
+                          prefetch_distance);
+        });
   }
 
   /// Rotates the heads of one position, with all pairs of the slice. The arguments are passed in
   /// registers. A block would have to be stored first, which adds a fifth to a token's time.
-  POSENC_NOINLINE static void rotate_token(const T* in, T* out, Index pairs, Index heads,
+  POSENC_NOINLINE static void rotate_token(const In* in, Out* out, Index pairs, Index heads,
                                            const C* cos, const C* sin, Index in_stride,
                                            Index out_stride) noexcept {
     rotate_position(in, out, pairs, heads, cos, sin, in_stride, out_stride, pairs, 0);
@@ -266,9 +270,10 @@ struct ResidentAngles {
   }
 
   /// Advances `in` and `out` to one head stride after the last head.
-  POSENC_ALWAYS_INLINE static void rotate_position(const T*& in, T*& out, Index pairs, Index heads,
-                                                   const C* cos, const C* sin, Index in_stride,
-                                                   Index out_stride, Index pair_stride,
+  POSENC_ALWAYS_INLINE static void rotate_position(const In*& in, Out*& out, Index pairs,
+                                                   Index heads, const C* cos, const C* sin,
+                                                   Index in_stride, Index out_stride,
+                                                   Index pair_stride,
                                                    Index prefetch_distance) noexcept {
     const Index tail = pairs - Tail::pairs;
     const Index tail_at = tail * (Step::channels / Step::pairs);
@@ -308,15 +313,16 @@ struct ResidentAngles {
 /// from Step::pairs on.
 template <class Step>
 struct GroupedHeads {
-  using T = typename Step::Element;
-  using C = Compute<T>;
+  using In = typename Step::Input;
+  using Out = typename Step::Output;
+  using C = Compute<In>;
 
-  POSENC_NOINLINE static void rotate(const RotationBlock<T>& block) noexcept {
+  POSENC_NOINLINE static void rotate(const RotationBlock<In, Out>& block) noexcept {
     constexpr Index group = 4;
     const Index heads = block.heads, pairs = block.pairs, pair_stride = block.pair_stride;
     const Index in_stride = block.in_head_stride, out_stride = block.out_head_stride;
     for_each_position(
-        block, [=](const T*& in, T*& out, const C* cos, const C* sin) POSENC_INLINE_LAMBDA {
+        block, [=](const In*& in, Out*& out, const C* cos, const C* sin) POSENC_INLINE_LAMBDA {
           Index h = 0;
           for (; h + group <= heads; h += group) {
             rotate_group<group>(in, out, pairs, cos, sin, in_stride, out_stride, pair_stride);
@@ -331,7 +337,7 @@ struct GroupedHeads {
         });
   }
 
-  POSENC_NOINLINE static void rotate_token(const T* in, T* out, Index pairs, Index heads,
+  POSENC_NOINLINE static void rotate_token(const In* in, Out* out, Index pairs, Index heads,
                                            const C* cos, const C* sin, Index in_stride,
                                            Index out_stride) noexcept {
     rotate({.in = in,
@@ -349,7 +355,7 @@ struct GroupedHeads {
 
  private:
   template <Index Heads>
-  POSENC_ALWAYS_INLINE static void rotate_group(const T* in, T* out, Index pairs, const C* cos,
+  POSENC_ALWAYS_INLINE static void rotate_group(const In* in, Out* out, Index pairs, const C* cos,
                                                 const C* sin, Index in_stride, Index out_stride,
                                                 Index pair_stride) noexcept {
     const Index tail = pairs - Step::pairs;
@@ -368,8 +374,8 @@ struct GroupedHeads {
     if (i == tail) return rotate_step(tail_angles);
     const auto angles = Step::angles(cos, sin, i);
     unrolled<Heads>([&](Index h) POSENC_INLINE_LAMBDA {
-      const T* head_in = in + h * in_stride;
-      T* head_out = out + h * out_stride;
+      const In* head_in = in + h * in_stride;
+      Out* head_out = out + h * out_stride;
       const auto y = Step::load(head_in + tail_at, pair_stride);
       const auto x = Step::load(head_in + at, pair_stride);
       Step::store(Step::rotated(x, angles), head_out + at, pair_stride);
@@ -416,28 +422,29 @@ auto select_kernel(Index pairs, const Choose& choose) noexcept {
   }
 }
 
-template <Scalar T>
-using BlockKernel = void (*)(const RotationBlock<T>& block) noexcept;
+template <Scalar In, Scalar Out = In>
+using BlockKernel = void (*)(const RotationBlock<In, Out>& block) noexcept;
 
 /// Returns the kernel that rotates blocks of `pairs` pairs; pairs must be positive.
-template <class Pairing, Scalar T, class Tier = tier::Best>
-BlockKernel<T> block_kernel(Index pairs) noexcept {
-  using Step = RotationStep<Pairing, T, Tier>;
+template <class Pairing, Scalar In, class Tier = tier::Best, Scalar Out = In>
+BlockKernel<In, Out> block_kernel(Index pairs) noexcept {
+  using Step = RotationStep<Pairing, In, Tier, Out>;
   return select_kernel<Step, Step::max_resident_steps>(
-      pairs, []<class Kernel>() -> BlockKernel<T> { return &Kernel::rotate; });
+      pairs, []<class Kernel>() -> BlockKernel<In, Out> { return &Kernel::rotate; });
 }
 
-template <Scalar T>
-using TokenKernel = void (*)(const T* in, T* out, Index pairs, Index heads, const Compute<T>* cos,
-                             const Compute<T>* sin, Index in_stride, Index out_stride) noexcept;
+template <Scalar In, Scalar Out = In>
+using TokenKernel = void (*)(const In* in, Out* out, Index pairs, Index heads,
+                             const Compute<In>* cos, const Compute<In>* sin, Index in_stride,
+                             Index out_stride) noexcept;
 
 /// Returns the kernel that rotates the heads of one position with `pairs` pairs, which must be
 /// positive and all pairs of the slice.
-template <class Pairing, Scalar T, class Tier = tier::Best>
-TokenKernel<T> token_kernel(Index pairs) noexcept {
-  using Step = RotationStep<Pairing, T, Tier>;
+template <class Pairing, Scalar In, class Tier = tier::Best, Scalar Out = In>
+TokenKernel<In, Out> token_kernel(Index pairs) noexcept {
+  using Step = RotationStep<Pairing, In, Tier, Out>;
   return select_kernel<Step, Step::max_resident_steps>(
-      pairs, []<class Kernel>() -> TokenKernel<T> { return &Kernel::rotate_token; });
+      pairs, []<class Kernel>() -> TokenKernel<In, Out> { return &Kernel::rotate_token; });
 }
 
 }  // namespace detail

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/detail/double_double.hpp>
+#include <posenc/kernels/convert_row.hpp>
 #include <posenc/rotary/detail/check_rotation.hpp>
 #include <posenc/rotary/detail/rotation_kernels.hpp>
 #include <posenc/rotary/pairing.hpp>
@@ -89,18 +90,28 @@ CosSinRows<C> apply_direction(const CosSinRows<C>& rows, Direction direction,
   return {cos, sin, count};
 }
 
+/// Copies channels bit by bit, or rounds them to another element type.
+template <class In, class Out>
+void copy_channels(const In* in, Index count, Out* out) noexcept {
+  if constexpr (std::same_as<In, Out>) {
+    std::copy(in, in + count, out);
+  } else {
+    convert_row<tier::Best>(in, count, out);
+  }
+}
+
 /// Copies the channels outside the slice, which the rotation does not change.
-template <Scalar T>
-void copy_unrotated(const RotationOperand<T>& x, Index b, Index rows, Index s, Index seq,
+template <Scalar In, Scalar Out>
+void copy_unrotated(const RotationOperand<In, Out>& x, Index b, Index rows, Index s, Index seq,
                     RotarySlice slice) noexcept {
   if (x.in.empty()) return;
   for (Index row = b; row < b + rows; ++row) {
     for (Index i = s; i < s + seq; ++i) {
       for (Index h = 0; h < x.in.heads; ++h) {
-        const T* in = x.in.row(row, i, h);
-        T* out = x.out.row(row, i, h);
-        std::copy(in, in + slice.offset, out);
-        std::copy(in + slice.end(), in + x.in.dim, out + slice.end());
+        const In* in = x.in.row(row, i, h);
+        Out* out = x.out.row(row, i, h);
+        copy_channels(in, slice.offset, out);
+        copy_channels(in + slice.end(), x.in.dim - slice.end(), out + slice.end());
       }
     }
   }
@@ -120,17 +131,18 @@ constexpr Index prefetch_distance_for(Index channels, bool has_gaps, bool is_asc
 }
 
 /// The order and the prefetch distance with which a tensor is rotated.
-template <Scalar T>
+template <Scalar In, Scalar Out = In>
 struct RotationPlan {
-  RotationOperand<T> operand;
+  RotationOperand<In, Out> operand;
   RotarySlice slice;
   Index heads_per_pass = 1;     ///< heads that one pass over the positions of a block rotates
   Index prefetch_distance = 0;  ///< in channels; 0: no prefetch
 };
 
-template <Scalar T>
-RotationPlan<T> plan_rotation(const RotationOperand<T>& operand, RotarySlice slice) noexcept {
-  const HeadsView<const T>& x = operand.in;
+template <Scalar In, Scalar Out = In>
+RotationPlan<In, Out> plan_rotation(const RotationOperand<In, Out>& operand,
+                                    RotarySlice slice) noexcept {
+  const HeadsView<const In>& x = operand.in;
   if (x.empty()) return {operand, slice};
   // In [B, H, S, D] the positions of a head are consecutive and the heads are far apart. A pass
   // then has few heads. If positions are few it has more heads, because each pass takes some 5 ns
@@ -138,24 +150,24 @@ RotationPlan<T> plan_rotation(const RotationOperand<T>& operand, RotarySlice sli
   const bool is_head_major = x.seq > 1 && x.heads > 1 && x.seq_stride < x.head_stride;
   const Index stride = x.heads == 1 || is_head_major ? x.seq_stride : x.head_stride;
   return {operand, slice, is_head_major ? (std::max)(Index{2}, 64 / x.seq) : x.heads,
-          prefetch_distance_for<T>(x.batch * x.seq * x.heads * x.dim, slice.pairs * 2 < x.dim,
-                                   !is_head_major, stride)};
+          prefetch_distance_for<In>(x.batch * x.seq * x.heads * x.dim, slice.pairs * 2 < x.dim,
+                                    !is_head_major, stride)};
 }
 
-template <Scalar T, std::size_t Count>
-std::array<RotationPlan<T>, Count> plan_rotations(
-    const std::array<RotationOperand<T>, Count>& operands, RotarySlice slice) noexcept {
-  std::array<RotationPlan<T>, Count> plans;
-  for (std::size_t i = 0; i < Count; ++i) plans[i] = plan_rotation<T>(operands[i], slice);
+template <Scalar In, Scalar Out, std::size_t Count>
+std::array<RotationPlan<In, Out>, Count> plan_rotations(
+    const std::array<RotationOperand<In, Out>, Count>& operands, RotarySlice slice) noexcept {
+  std::array<RotationPlan<In, Out>, Count> plans;
+  for (std::size_t i = 0; i < Count; ++i) plans[i] = plan_rotation(operands[i], slice);
   return plans;
 }
 
 /// Returns the kernel's argument for heads [h, h + heads) at positions [s, s + seq) of batch row b,
 /// with pairs first .. first + count - 1.
-template <class Pairing, Scalar T>
-POSENC_ALWAYS_INLINE RotationBlock<T> rotation_block(
-    const RotationPlan<T>& plan, Index b, Index s, Index seq, Index h, Index heads, Index first,
-    Index count, const CosSinRows<Compute<T>>& angles) noexcept {
+template <class Pairing, Scalar In, Scalar Out>
+POSENC_ALWAYS_INLINE RotationBlock<In, Out> rotation_block(
+    const RotationPlan<In, Out>& plan, Index b, Index s, Index seq, Index h, Index heads,
+    Index first, Index count, const CosSinRows<Compute<In>>& angles) noexcept {
   const auto& [in, out] = plan.operand;
   const Index at = plan.slice.offset + Pairing::first(first, plan.slice.pairs);
   // Kernels advance once past the last row, and the stride of an axis with one element may be any
@@ -177,12 +189,13 @@ POSENC_ALWAYS_INLINE RotationBlock<T> rotation_block(
 
 /// Rotates tensors of a single token by m cos and m sin of all pairs. It needs no plan, because
 /// building one takes longer than the rotation. Decoding rotates a token in every layer.
-template <class Pairing, Scalar T, std::size_t Count>
-POSENC_ALWAYS_INLINE void rotate_token(const std::array<RotationOperand<T>, Count>& operands,
-                                       RotarySlice slice, const Compute<T>* cos,
-                                       const Compute<T>* sin) noexcept {
+template <class Pairing, Scalar In, Scalar Out, std::size_t Count>
+POSENC_ALWAYS_INLINE void rotate_token(const std::array<RotationOperand<In, Out>, Count>& operands,
+                                       RotarySlice slice, const Compute<In>* cos,
+                                       const Compute<In>* sin) noexcept {
   for_pair_chunks<Pairing>(slice.pairs, slice.pairs, [&](Index first, Index count) {
-    const TokenKernel<T> rotate = token_kernel<KernelPairing<Pairing>, T>(count);
+    const TokenKernel<In, Out> rotate =
+        token_kernel<KernelPairing<Pairing>, In, tier::Best, Out>(count);
     const Index at = slice.offset + Pairing::first(first, slice.pairs);
     for (const auto& [in, out] : operands) {
       const bool has_heads = in.heads > 1;  // the stride of a single head may be any number
@@ -190,8 +203,8 @@ POSENC_ALWAYS_INLINE void rotate_token(const std::array<RotationOperand<T>, Coun
              has_heads ? in.head_stride : 0, has_heads ? out.head_stride : 0);
     }
   });
-  for (const RotationOperand<T>& x : operands) {
-    if (x.in.data != x.out.data) copy_unrotated(x, 0, 1, 0, 1, slice);
+  for (const RotationOperand<In, Out>& x : operands) {
+    if (!share_data(x.in, x.out)) copy_unrotated(x, 0, 1, 0, 1, slice);
   }
 }
 
@@ -200,22 +213,22 @@ POSENC_ALWAYS_INLINE void rotate_token(const std::array<RotationOperand<T>, Coun
 /// rows, or writes rows to cos and sin [seq, count] and returns pointers to them. It is called
 /// before the kernels, once for all heads and tensors, and once for all batch rows if
 /// `shares_angles`.
-template <class Pairing, Device D, Scalar T, class Angles>
-POSENC_NOINLINE void rotate_tensors(const D& device, std::span<const RotationPlan<T>> plans,
+template <class Pairing, Device D, Scalar In, Scalar Out = In, class Angles>
+POSENC_NOINLINE void rotate_tensors(const D& device, std::span<const RotationPlan<In, Out>> plans,
                                     Direction direction, double attention_factor,
                                     bool shares_angles, const Angles& angles) {
-  using C = Compute<T>;
+  using C = Compute<In>;
   // Upper limits per block, so that the angles of a block stay in L1.
   constexpr Index max_pairs = 128, max_positions = 16;
   constexpr auto capacity = static_cast<std::size_t>(max_positions * max_pairs);
   // Tensors differ only in heads. Empty tensors return at once, however long the other axes are.
   if (std::all_of(plans.begin(), plans.end(),
-                  [](const RotationPlan<T>& plan) { return plan.operand.in.empty(); })) {
+                  [](const RotationPlan<In, Out>& plan) { return plan.operand.in.empty(); })) {
     return;
   }
-  const HeadsView<const T>& shape = plans[0].operand.in;
+  const HeadsView<const In>& shape = plans[0].operand.in;
   const RotarySlice slice = plans[0].slice;
-  const double bytes = static_cast<double>(shape.heads * slice.pairs * 2) * sizeof(T);
+  const double bytes = static_cast<double>(shape.heads * slice.pairs * 2) * sizeof(In);
   // Splitting batch rows as well recomputes shared angles for each thread, which pays only for
   // short sequences.
   const auto threads = static_cast<Index>(device.numThreads());
@@ -230,13 +243,14 @@ POSENC_NOINLINE void rotate_tensors(const D& device, std::span<const RotationPla
           const Index b = share ? 0 : unit / shape.seq, s = share ? unit : unit % shape.seq;
           const Index seq = (std::min)({max_positions, unit_end - unit, shape.seq - s});
           for_pair_chunks<Pairing>(slice.pairs, max_pairs, [&](Index first, Index count) {
-            const BlockKernel<T> rotate = block_kernel<KernelPairing<Pairing>, T>(count);
+            const BlockKernel<In, Out> rotate =
+                block_kernel<KernelPairing<Pairing>, In, tier::Best, Out>(count);
             CosSinRows<C> block_angles = angles(b, s, seq, first, count, cos, sin);
             if (direction != Direction::Forward) {
               block_angles =
                   apply_direction(block_angles, direction, attention_factor, seq, count, cos, sin);
             }
-            for (const RotationPlan<T>& plan : plans) {
+            for (const RotationPlan<In, Out>& plan : plans) {
               const Index heads = plan.operand.in.heads;
               for (Index row = b; row < b + rows; ++row) {
                 for (Index h = 0; h < heads; h += plan.heads_per_pass) {
@@ -247,8 +261,8 @@ POSENC_NOINLINE void rotate_tensors(const D& device, std::span<const RotationPla
               }
             }
           });
-          for (const RotationPlan<T>& plan : plans) {
-            if (plan.operand.in.data != plan.operand.out.data) {
+          for (const RotationPlan<In, Out>& plan : plans) {
+            if (!share_data(plan.operand.in, plan.operand.out)) {
               copy_unrotated(plan.operand, b, rows, s, seq, slice);
             }
           }

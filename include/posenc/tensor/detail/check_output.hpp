@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -47,8 +48,8 @@ void append_rows(const MatrixView<const T>& x, bool is_output, std::vector<RowRa
 
 /// True if a row of one view shares memory with a row of the other. It compares rows, not whole
 /// views, because the rows of q and k in a fused buffer alternate without sharing memory.
-template <class View>
-bool rows_overlap(const View& in, const View& out) {
+template <class In, class Out>
+bool rows_overlap(const In& in, const Out& out) {
   std::vector<RowRange> rows;
   append_rows(in, false, rows);
   append_rows(out, true, rows);
@@ -63,18 +64,31 @@ bool rows_overlap(const View& in, const View& out) {
   return false;
 }
 
+/// True if a view that is read and one that is written have the same first element. Views of
+/// different element types never have.
+template <class In, class Out>
+POSENC_ALWAYS_INLINE bool share_data(const HeadsView<const In>& in,
+                                     const HeadsView<Out>& out) noexcept {
+  if constexpr (std::is_same_v<In, Out>) {
+    return in.data == out.data;
+  } else {
+    return false;
+  }
+}
+
 /// In checked builds, throws ShapeError unless input and output are the same view or share no
 /// memory.
-template <class T>
+template <class In, class Out>
 void check_overlap([[maybe_unused]] const char* function,
-                   [[maybe_unused]] const HeadsView<const T>& in,
-                   [[maybe_unused]] const HeadsView<T>& out) {
+                   [[maybe_unused]] const HeadsView<const In>& in,
+                   [[maybe_unused]] const HeadsView<Out>& out) {
 #if POSENC_CHECKED
   const auto agree = [](Index extent, Index a, Index b) { return extent <= 1 || a == b; };
-  const bool same = in.data == out.data && agree(in.batch, in.batch_stride, out.batch_stride) &&
+  const bool same = share_data(in, out) && agree(in.batch, in.batch_stride, out.batch_stride) &&
                     agree(in.seq, in.seq_stride, out.seq_stride) &&
                     agree(in.heads, in.head_stride, out.head_stride);
-  if (!same && !in.empty() && !out.empty() && rows_overlap<HeadsView<const T>>(in, out)) {
+  if (!same && !in.empty() && !out.empty() &&
+      rows_overlap<HeadsView<const In>, HeadsView<const Out>>(in, out)) {
     fail<ShapeError>(
         function,
         "input and output overlap in part; pass the same view or separate memory; input is ",
@@ -88,7 +102,8 @@ void check_overlap([[maybe_unused]] const char* function,
                    [[maybe_unused]] const MatrixView<T>& out) {
 #if POSENC_CHECKED
   const bool same = in.data == out.data && (in.rows <= 1 || in.row_stride == out.row_stride);
-  if (!same && !in.empty() && !out.empty() && rows_overlap<MatrixView<const T>>(in, out)) {
+  if (!same && !in.empty() && !out.empty() &&
+      rows_overlap<MatrixView<const T>, MatrixView<const T>>(in, out)) {
     fail<ShapeError>(
         function,
         "input and output overlap in part; pass the same view or separate memory; input is ",
