@@ -44,6 +44,10 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
             {.lse = posenc::bhq(x), .workspace = &workspace}, device);
   attention(bshd(q), cache, sequences, bshd(out), {.causal = Causal::No});
   attention(bshd(halves), cache, sequences, bshd(halves), {.causal = Causal::No}, {}, {}, device);
+  attention(bshd(q), bshd(halves), bshd(halves), bshd(out), {.causal = Causal::No}, alibi, {},
+            device);
+  attention(bshd(constant), posenc::HeadsView<const Eigen::half>(bshd(halves)), bshd(halves),
+            bshd(out), {.causal = Causal::No});
   cache.append(0, bshd(q), bshd(constant));
   cache.append(sequences, bshd(halves), bshd(halves));
   cache.append({0, 1}, {0, 2, 3}, bshd(q), bshd(constant));
@@ -69,7 +73,7 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   attention(bshd(q), bshd(doubles), bshd(doubles), bshd(out), {.causal = Causal::No}, alibi, {},
             device);
 #elif CASE == 3
-  // error: posenc::attention: q, k, v and out must have elements of one type
+  // error: posenc::attention: q, k, v and out must have elements of one type, or q and out of one
   attention(bshd(halves), bshd(q), bshd(q), bshd(out));
 #elif CASE == 4
   // error: posenc::attention: out is written to, so it must not be const
@@ -184,6 +188,16 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
 #elif CASE == 40
   // error: posenc: MultiHeadAttention::forward takes (x, positions, out, options)
   module.forward(bsd(x), positions, bsd(y), tape, {.causal = Causal::No}, device);
+#elif CASE == 41
+  // error: posenc::attention: q, k, v and out must have elements of one type, or q and out of one
+  attention(bshd(q), bshd(halves), bshd(q), bshd(out), {.causal = Causal::No});
+#elif CASE == 42
+  // error: posenc::attention: q, k, v and out must have elements of one type, or q and out of one
+  attention(bshd(doubles), bshd(halves), bshd(halves), bshd(doubles), {.causal = Causal::No});
+#elif CASE == 43
+  // error: posenc::attention_backward: q, k, v and out must have elements of one type; keys
+  attention_backward(bshd(q), bshd(halves), bshd(halves), bshd(out), posenc::bhq(x), bshd(out),
+                     posenc::AttentionGradients<float>{}, {.causal = Causal::No}, alibi);
 #endif
   (void)q, (void)out, (void)doubles, (void)x, (void)wide, (void)constant, (void)constant3;
   (void)halves, (void)y, (void)integers, (void)rows, (void)constant_rows, (void)device;

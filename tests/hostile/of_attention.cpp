@@ -80,7 +80,8 @@ Settings settings(Draw& draw, Memory& memory, const Lists& lists, Index key_coun
       break;
     case 9:
       options.query_positions = Positions::range(draw.number(0), queries);
-      options.key_positions = Positions::range(0, key_count);
+      options.key_positions = draw.below(2) == 0 ? Positions::range(0, key_count)
+                                                 : Positions::view(memory.ids(1, key_count));
       break;
     default:
       break;
@@ -142,6 +143,17 @@ constexpr std::array calls{
                memory.heads(batch, queries, heads, dim), memory.heads(batch, keys, kv_heads, dim),
                memory.heads(batch, keys, kv_heads, value_dim),
                memory.heads(batch, queries, heads, value_dim), all.options, {}, all.memory);
+         }},
+    Call{"attention over keys of another type",
+         [](Draw& draw, Memory& memory) {
+           const Lists lists(draw);
+           const Settings all = settings(draw, memory, lists, keys);
+           posenc::attention<float>(
+               memory.heads(batch, queries, heads, dim),
+               memory.narrow_heads(batch, keys, kv_heads, dim),
+               memory.narrow_heads(batch, keys, kv_heads, value_dim),
+               memory.heads(batch, queries, heads, value_dim), all.options,
+               posenc::Alibi({.heads = heads, .form = posenc::AlibiForm::Symmetric}), all.memory);
          }},
     Call{"attention with a bias",
          [](Draw& draw, Memory& memory) {

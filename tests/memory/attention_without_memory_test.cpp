@@ -161,6 +161,10 @@ TEST_CASE("attention without memory writes nothing", "[memory][attention]") {
   const posenc::Alibi alibi({.heads = heads, .form = posenc::AlibiForm::Causal});
   const auto in = heads_view(q.data(), batch, queries, heads, dim);
   const auto kv = heads_view(k.data(), batch, keys, kv_heads, dim);
+  const std::vector<posenc::Bfloat16> narrow(k.begin(), k.end());
+  const posenc::HeadsView<const posenc::Bfloat16> narrow_kv{narrow.data(), batch, keys, kv_heads,
+                                                            dim};
+  bool across_types = false;
   constexpr Index rows = batch * heads * queries;
   const std::vector<float> nothing(static_cast<std::size_t>(rows * dim + rows + rows * keys), 7.0F);
   const std::vector<Index> lengths{200, 300};
@@ -178,8 +182,12 @@ TEST_CASE("attention without memory writes nothing", "[memory][attention]") {
       memory.lse = {out.data() + rows * dim, batch, heads, queries, heads * queries, queries, 1};
       memory.weights = {out.data() + rows * dim + rows, batch,          heads, queries, keys,
                         heads * queries * keys,         queries * keys, keys,  1};
-      posenc::attention(in, kv, kv, heads_view(out.data(), batch, queries, heads, dim), options,
-                        bias, memory, on...);
+      const auto to = heads_view(out.data(), batch, queries, heads, dim);
+      if (across_types) {
+        posenc::attention(in, narrow_kv, narrow_kv, to, options, bias, memory, on...);
+      } else {
+        posenc::attention(in, kv, kv, to, options, bias, memory, on...);
+      }
     };
     CHECK(check_calls(name, nothing, [&](std::vector<float>& out) { call(out); }) > 0);
     CHECK(check_calls(name + " on a pool", nothing,
@@ -187,6 +195,9 @@ TEST_CASE("attention without memory writes nothing", "[memory][attention]") {
   };
   check("causal", {.causal = Causal::BottomRight});
   check("ALiBi", {.causal = Causal::TopLeft}, alibi);
+  across_types = true;
+  check("keys of another type", {.causal = Causal::BottomRight});
+  across_types = false;
   posenc::RelativeBias<float> relative;
   relative.table = {.data = table.data(), .batch = 1, .seq = 4, .heads = heads, .dim = dim};
   relative.index = {.order = posenc::RelativeOrder::QueryMinusKey,

@@ -81,7 +81,14 @@ double go_back() {
   return static_cast<double>(grad_q.values[1]) + of_slopes[2];
 }
 
+double attend_across_types() {
+  auto q = warnings::ones<float>(5, 4, 64), out = q;
+  auto k = warnings::ones<Eigen::bfloat16>(9, 2, 64), v = k;
+  posenc::attention(q.view(), k.view(), v.view(), out.view(), {.causal = Causal::BottomRight});
+  return static_cast<double>(out.values[1]);
+}
+
 double use_attention() {
-  return attend<float>() + attend<double>() + attend<Eigen::bfloat16>() + go_back<float>() +
-         go_back<double>() + go_back<Eigen::bfloat16>();
+  return attend_across_types() + attend<float>() + attend<double>() + attend<Eigen::bfloat16>() +
+         go_back<float>() + go_back<double>() + go_back<Eigen::bfloat16>();
 }

@@ -69,4 +69,22 @@ void attention(HeadsView<const std::type_identity_t<T>> q,
   detail::attend_to_tensors<tier::Best, D, T>(device, q, k, v, out, options, bias, memory);
 }
 
+/// Overload for keys and values of another type S than the queries' and outputs', such as float
+/// queries over the caller's own buffers of bfloat16 or half. They are read where they are and
+/// converted tile by tile. There is no backward pass: gradients of keys in 16 bits would be rounded
+/// at every step.
+///   Types:    S and T both of float and 16-bit types
+///   Bits:     those of the call with keys and values converted to Compute<T>, if T is that type.
+///             Over a KvCache<S> that holds the same keys they are the same
+///   Accuracy: arithmetic in Compute<T>; keys and values are exact, the output is rounded once to T
+template <Scalar T, class S, class Bias = NoBias, Device D = detail::CallingThread>
+requires detail::AttendsAcrossTypes<S, T>
+void attention(HeadsView<const std::type_identity_t<T>> q, HeadsView<S> k,
+               HeadsView<const std::remove_const_t<S>> v, HeadsView<T> out,
+               const AttentionOptions<std::type_identity_t<T>>& options = {}, const Bias& bias = {},
+               const AttentionMemory<std::type_identity_t<T>>& memory = {}, const D& device = {}) {
+  detail::attend_to_tensors<tier::Best, D, T, std::remove_const_t<S>>(device, q, k, v, out, options,
+                                                                      bias, memory);
+}
+
 POSENC_END

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <posenc/attention/detail/attend_backward.hpp>
+#include <posenc/attention/detail/refused_calls.hpp>
 #include <posenc/attention/gradients.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>
+#include <posenc/core/detail/call_diagnostics.hpp>
 #include <posenc/simd/tier.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -59,6 +61,19 @@ void attention_backward(HeadsView<const std::type_identity_t<T>> q,
                         AttentionWorkspace* workspace = nullptr, const D& device = {}) {
   detail::attend_backward_to_tensors<tier::Best, D, T>(
       device, {q, k, v, out, lse, grad_out, gradients}, options, bias, bias_gradient, workspace);
+}
+
+// Diagnostic overload for keys and values of another type than the queries'.
+template <class T, class Q, class K, class V, class O, class Lse, class G>
+requires detail::AttendsAcrossTypes<K, T>
+void attention_backward(HeadsView<Q>, HeadsView<K>, HeadsView<V>, HeadsView<O>, LseView<Lse>,
+                        HeadsView<G>, const AttentionGradients<T>&,
+                        const detail::DiagnosticOptions<T>&, detail::DiagnosticBias = {},
+                        detail::DiagnosticBias = {}, AttentionWorkspace* = nullptr,
+                        detail::AnyArgument = 0) {
+  static_assert(detail::dependent_false<Q>,
+                "posenc::attention_backward: q, k, v and out must have elements of one type; keys "
+                "and values of another type have no backward pass");
 }
 
 POSENC_END

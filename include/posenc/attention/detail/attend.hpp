@@ -70,22 +70,24 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
   };
   if constexpr (can_read_unpacked) {
     if (strategy.reads_unpacked) {
-      return run(UnpackedTiles<Tier, T>(source.keys(), source.values()));
+      return run(UnpackedTiles<Tier, typename Source::Element>(source.keys(), source.values()));
     }
   }
   run(PackedTiles<Tier, T, Source>(source));
 }
 
 /// Runs attention() over tensors on the tier `Tier`.
-template <class Tier, Device D, Scalar T, class Bias>
-void attend_to_tensors(const D& device, const HeadsView<const T>& q, const HeadsView<const T>& k,
-                       const HeadsView<const T>& v, const HeadsView<T>& out,
+///   S: type of keys and values, with the Compute type of T
+template <class Tier, Device D, Scalar T, Scalar S = T, class Bias>
+void attend_to_tensors(const D& device, const HeadsView<const T>& q,
+                       const HeadsView<const std::type_identity_t<S>>& k,
+                       const HeadsView<const std::type_identity_t<S>>& v, const HeadsView<T>& out,
                        const AttentionOptions<T>& options, const Bias& bias,
                        const AttentionMemory<T>& memory, const InternalOptions& beside = {}) {
-  check_tensors<T>(beside.function, q, k, v);
+  check_tensors<T, S>(beside.function, q, k, v);
   check_out(beside.function, q, out, v.dim);
-  attend<Tier>(device, q, TensorKvSource<Tier, T>(k, v), k.seq, v.dim, out, options, bias, memory,
-               beside);
+  attend<Tier>(device, q, TensorKvSource<Tier, T, S>(k, v), k.seq, v.dim, out, options, bias,
+               memory, beside);
 }
 
 }  // namespace detail

@@ -34,9 +34,9 @@ void check_out(const char* function, const HeadsView<const T>& q, const HeadsVie
 }
 
 /// Throws ShapeError unless q, k and v fit each other.
-template <Scalar T>
-void check_tensors(const char* function, const HeadsView<const T>& q, const HeadsView<const T>& k,
-                   const HeadsView<const T>& v) {
+template <Scalar T, Scalar S = T>
+void check_tensors(const char* function, const HeadsView<const T>& q, const HeadsView<const S>& k,
+                   const HeadsView<const S>& v) {
   check_extents(function, "q", q);
   check_extents(function, "k", k);
   check_extents(function, "v", v);

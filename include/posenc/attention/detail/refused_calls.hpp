@@ -15,10 +15,22 @@
 POSENC_BEGIN
 namespace detail {
 
+/// True if queries of T can attend to keys and values of another type.
+template <class K, class T>
+concept AttendsAcrossTypes =
+    Scalar<T> && Scalar<std::remove_const_t<K>> && !std::is_same_v<std::remove_const_t<K>, T> &&
+    std::is_same_v<Compute<std::remove_const_t<K>>, Compute<T>>;
+
 /// True if tensors of these element types can be passed together.
 template <class Q, class K, class V, class T>
-inline constexpr bool attends = Scalar<T>&& std::is_same_v<std::remove_const_t<Q>, T>&&
-    std::is_same_v<std::remove_const_t<K>, T>&& std::is_same_v<std::remove_const_t<V>, T>;
+inline constexpr bool attends = [] {
+  if constexpr (Scalar<T> && std::is_same_v<std::remove_const_t<Q>, T> &&
+                std::is_same_v<std::remove_const_t<K>, std::remove_const_t<V>>) {
+    return std::is_same_v<std::remove_const_t<K>, T> || AttendsAcrossTypes<K, T>;
+  } else {
+    return false;
+  }
+}();
 
 /// Element type for options and memory in braces, if the call's type is ambiguous.
 template <class T>
@@ -40,7 +52,8 @@ constexpr void diagnose_attention() {
   static_assert(!std::is_const_v<T>,
                 "posenc::attention: out is written to, so it must not be const");
   static_assert(std::is_const_v<T> || attends<Q, K, V, T>,
-                "posenc::attention: q, k, v and out must have elements of one type");
+                "posenc::attention: q, k, v and out must have elements of one type, or q and out "
+                "of one and k and v of another, all float and 16-bit types");
 }
 
 }  // namespace detail
@@ -55,10 +68,10 @@ requires(!detail::attends<Q, K, V, T>) void attention(HeadsView<Q>, HeadsView<K>
   detail::diagnose_attention<Q, K, V, T>();
 }
 
-#define POSENC_DETAIL_ATTENTION_RULE                                                          \
-  "posenc: attention takes (q, k, v, out, options, bias, memory) or "                         \
-  "(q, cache, sequences, out, options, bias, memory), and an Eigen device last or none; "     \
-  "tensors are HeadsViews of one type (from bshd(tensor) and its like), sequences a span of " \
+#define POSENC_DETAIL_ATTENTION_RULE                                                      \
+  "posenc: attention takes (q, k, v, out, options, bias, memory) or "                     \
+  "(q, cache, sequences, out, options, bias, memory), and an Eigen device last or none; " \
+  "tensors are HeadsViews (from bshd(tensor) and its like), sequences a span of "         \
   "posenc::Index"
 
 template <class T = void>

@@ -10,6 +10,7 @@
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
+#include <type_traits>
 
 // Source stage: provides tiles. A source has heads(); stored(), the keys in memory; Scratch, memory
 // per thread; and tile(sequence, head, tile, hull of the visible keys, scratch).
@@ -45,23 +46,25 @@ bool pack_tile_rows(const HeadsView<const T>& v, const AttentionSequence& s, Ind
                            rows + (seen.begin - tile * tile_keys) * stride, stride);
 }
 
-/// Source of keys and values in the user's tensors. Each tile is packed before it is used, unless
-/// few queries read it unpacked, see unpacked_tiles.hpp.
-template <class Tier, Scalar T>
+/// Source of keys and values of type S in the user's tensors, for queries of type T. Each tile is
+/// packed before it is used, unless few queries read it unpacked, see unpacked_tiles.hpp.
+template <class Tier, Scalar T, Scalar S = T>
 class TensorKvSource {
  public:
-  using Stored = PackedRowElement<Tier, T, T>;
+  using Element = S;
+  /// Keys and values of another type than the queries' are packed in the type of arithmetic.
+  using Stored = std::conditional_t<std::is_same_v<S, T>, PackedRowElement<Tier, T, T>, Compute<T>>;
 
   struct Scratch {
     Stored* keys;
     Stored* values;
   };
 
-  TensorKvSource(HeadsView<const T> k, HeadsView<const T> v) : k_(k), v_(v) {}
+  TensorKvSource(HeadsView<const S> k, HeadsView<const S> v) : k_(k), v_(v) {}
 
   Index heads() const noexcept { return k_.heads; }
-  const HeadsView<const T>& keys() const noexcept { return k_; }
-  const HeadsView<const T>& values() const noexcept { return v_; }
+  const HeadsView<const S>& keys() const noexcept { return k_; }
+  const HeadsView<const S>& values() const noexcept { return v_; }
   StoredKeyRanges stored() const noexcept { return StoredKeyRanges(k_.seq); }
 
   Scratch allocate(ArenaAllocator& allocator) const noexcept {
@@ -78,7 +81,7 @@ class TensorKvSource {
   }
 
  private:
-  HeadsView<const T> k_, v_;
+  HeadsView<const S> k_, v_;
 };
 
 }  // namespace detail
