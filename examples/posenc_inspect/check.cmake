@@ -148,6 +148,15 @@ differs("attention +Sliding[^|]*  .  [^|]*window 256 on both sides"
 string(REPLACE "12" "18" other "${gemma}")
 differs("layer_count +12  .  18" "{${other}, \"sliding_window\": 512}")
 
+# Sizes of the model.
+set(qwen "\"model_type\": \"qwen3\", \"num_hidden_layers\": 2, \"num_attention_heads\": 16, \"hidden_size\": 1024")
+file(WRITE "${SCRATCH}/first.json" "{${qwen}, \"vocab_size\": 151936, \"intermediate_size\": 3072, \"rms_norm_eps\": 1e-06, \"tie_word_embeddings\": true}")
+expect(0 "hidden_size +1024\n +vocabulary_size +151936\n +intermediate_sizes +3072\n +norm_epsilon +1e-06\n +tied_embeddings +yes\n"
+       "${SCRATCH}/first.json")
+differs("intermediate_sizes +3072  .  1024 from entry 0 on" "{${qwen}, \"vocab_size\": 151936, \"intermediate_size\": 1024, \"rms_norm_eps\": 1e-06, \"tie_word_embeddings\": true}")
+differs("vocabulary_size +151936  .  none.*norm_epsilon +1e-06  .  1e-05.*tied_embeddings +yes  .  no"
+        "{${qwen}, \"intermediate_size\": 3072, \"rms_norm_eps\": 1e-05, \"tie_word_embeddings\": false}")
+
 # Vision tower beside the text model.
 set(text "\"model_type\": \"some\", \"text_config\": {\"model_type\": \"llama\", \"head_dim\": 64}")
 file(WRITE "${SCRATCH}/first.json" "{${text}, \"vision_config\": {\"model_type\": \"qwen2_5_vl\", \"hidden_size\": 1280}}")

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <iostream>
 #include <iterator>
 #include <numeric>
@@ -334,6 +335,42 @@ void check_model(const ModelSettings& model, const Json& expect) {
   }
 }
 
+/// Returns the value of the first key that the file has.
+Json first_of(const Json& file, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    if (file.contains(key) && !file[key].is_null()) return file[key];
+  }
+  return {};
+}
+
+template <class T>
+void check_size(const char* key, const std::optional<T>& found, const Json& expected) {
+  if (found.has_value() == expected.is_null()) throw Wrong(std::string(key) + ": there or not");
+  if (found) check_number(key, static_cast<double>(*found), expected);
+}
+
+/// Checks the sizes with the keys of the file. None of the files contradicts itself. Parts of a
+/// model that are saved without default sizes are skipped, because a class gives them.
+void check_sizes(const ModelSettings& model, const Json& file) {
+  Json text = file;
+  for (const char* part : {"text_config", "language_config"}) {
+    if (file.contains(part)) text = file[part];
+  }
+  if (text.contains("hidden_size") || !file.contains("text_config")) {
+    check_size("hidden_size", model.hidden_size, first_of(text, {"hidden_size", "n_embd"}));
+  }
+  check_size("vocabulary_size", model.vocabulary_size,
+             first_of(text, {"vocab_size", "padded_vocab_size"}));
+  check_size("norm_epsilon", model.norm_epsilon,
+             first_of(text, {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
+                             "layernorm_epsilon"}));
+  check_size("intermediate_size", intermediate_size_of_layer(model, 0),
+             first_of(text, {"intermediate_size", "ffn_hidden_size", "inner_hidden_size"}));
+  const Json tie = first_of(text, {"tie_word_embeddings"});
+  check_size("tied_embeddings", model.tied_embeddings,
+             tie.is_null() ? first_of(file, {"tie_word_embeddings"}) : tie);
+}
+
 /// True if an error message states which key or type it is about.
 bool names_something(const std::string& message, const Json& file) {
   if (message.find("must have ") != std::string::npos) return true;
@@ -366,6 +403,7 @@ Outcome run(const std::filesystem::path& directory, const Json& one, std::string
     model = posenc::read_hf_config(text);
     if (must_refuse) throw Wrong("it is read, but cannot be: " + expect["refuse"].dump());
     check_model(*model, expect);
+    check_sizes(*model, Json::parse(text));
     return Outcome::Passed;
   } catch (const posenc::ConfigError& refused) {
     said = refused.what();

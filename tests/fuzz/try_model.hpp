@@ -3,6 +3,7 @@
 
 #include <posenc/interop/model_settings.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace fuzz {
@@ -19,6 +20,8 @@ void try_model(const Read& read) {
         if (made.rotary_offset() + made.rotary_dim() > layer.rotary.head_dim) std::abort();
       }
     }
+    const posenc::Index last = (std::max)(model.layer_count, posenc::Index{1}) - 1;
+    intermediate_size_of_layer(model, last);
     if (model.vision && model.vision->rotary) rope(*model.vision);
   } catch (const posenc::ConfigError&) {
   }

@@ -123,6 +123,15 @@ TEST_CASE("values and rotary tensors are read", "[interop][gguf]") {
           std::vector<double>{1, -2.5, std::ldexp(1.0, -24),
                               std::numeric_limits<double>::infinity()});
     CHECK_FALSE(file.rope_tensor("token_embd.weight"));
+    CHECK(file.has_tensor("token_embd.weight"));
+    CHECK(file.has_tensor("rope_freqs.weight"));
+    CHECK_FALSE(file.has_tensor("token_embd"));
+    CHECK(file.array_length("words") == 3);
+    CHECK(file.array_length("list") == 4);
+    CHECK(file.array_length("flags") == 2);
+    CHECK(file.array_length("scores") == 2);
+    CHECK(file.array_length("longest") == 5000);
+    CHECK_FALSE(file.array_length("absent"));
     CHECK_FALSE(file.integer("absent"));
     CHECK_FALSE(file.has("absent"));
   }
@@ -140,6 +149,9 @@ TEST_CASE("a value of another type is refused by name", "[interop][gguf]") {
   CHECK_THROWS_AS(file.integers("words"), ConfigError);
   CHECK_THROWS_AS(file.integers("scores"), ConfigError);
   CHECK_THROWS_AS(file.integers("longest"), ConfigError);
+  CHECK_THROWS_MATCHES(file.array_length("u8"), ConfigError,
+                       Message("posenc::read_gguf: u8 must be an array"));
+  CHECK_THROWS_AS(file.array_length("long"), ConfigError);
 }
 
 TEST_CASE("a file on disk reads as its bytes do", "[interop][gguf]") {

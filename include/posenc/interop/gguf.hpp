@@ -8,6 +8,7 @@
 #include <posenc/interop/detail/gguf_known_keys.hpp>
 #include <posenc/interop/detail/gguf_layers.hpp>
 #include <posenc/interop/detail/gguf_scores.hpp>
+#include <posenc/interop/detail/gguf_sizes.hpp>
 #include <posenc/interop/detail/names.hpp>
 #include <posenc/interop/gguf_file.hpp>
 #include <posenc/interop/gguf_rules.hpp>
@@ -80,6 +81,7 @@ class GgufReader {
     }
     model_.layers_without_rotary = gguf_layers_without_rotary(keys_, entry_);
     GgufAttention(keys_, entry_, is_known_, model_).read();
+    gguf_read_sizes(keys_, model_);
     validate(model_);
     return std::move(model_);
   }

@@ -13,6 +13,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,8 +30,8 @@ POSENC_BEGIN
 /// (strings above 4096 bytes, arrays above 4096 elements, arrays of strings) are skipped: their
 /// keys are kept, their values are not.
 ///   Throws: ConfigError that names the offset or the key
-///   Cost:   linear in the size of the header, plus sorting its keys; the memory kept is at most
-///           eight times the header
+///   Cost:   linear in the size of the header, plus sorting its keys and names of tensors; the
+///           memory kept is at most eight times the header
 ///   Source: docs/gguf.md of ggml
 class GgufFile {
  public:
@@ -117,6 +118,23 @@ class GgufFile {
     return get<std::vector<Index>>(key, "an array of at most 4096 integers");
   }
 
+  /// Returns the number of elements of an array, even if its values were skipped.
+  std::optional<Index> array_length(std::string_view key) const {
+    const Value* value = find(key);
+    if (value == nullptr) return std::nullopt;
+    if (const auto* skipped = std::get_if<SkippedArray>(value)) return skipped->length;
+    if (const auto* list = std::get_if<std::vector<Index>>(value)) {
+      return static_cast<Index>(list->size());
+    }
+    detail::fail<ConfigError>(function, key, " must be an array");
+  }
+
+  /// True if the file lists a tensor of this name. A part of a model that is split into several
+  /// files lists its own tensors only.
+  bool has_tensor(std::string_view name) const {
+    return tensor_names_.find(name) != tensor_names_.end();
+  }
+
   /// Returns the values of rope_freqs.weight, rope_factors_long.weight or
   /// rope_factors_short.weight, F32 or F16; nullopt if the file has no such tensor.
   std::optional<std::vector<double>> rope_tensor(std::string_view name) const {
@@ -128,8 +146,13 @@ class GgufFile {
   static constexpr const char* function = "read_gguf";
   static constexpr std::uint64_t longest_kept = 4096;
 
+  struct SkippedArray {
+    Index length;
+  };
+
   /// monostate: a value that was skipped.
-  using Value = std::variant<std::monostate, bool, Index, double, std::string, std::vector<Index>>;
+  using Value = std::variant<std::monostate, bool, Index, double, std::string, std::vector<Index>,
+                             SkippedArray>;
 
   enum class Type : std::uint32_t {
     UInt8,
@@ -251,11 +274,11 @@ class GgufFile {
         const auto length = cursor.template number<std::uint64_t>("the length of a text");
         cursor.skip(length, "a text");
       }
-      return {};
+      return SkippedArray{static_cast<Index>(count)};
     }
     if (is_real || count > longest_kept) {
       cursor.skip(count * size, "an array");
-      return {};
+      return SkippedArray{static_cast<Index>(count)};
     }
     std::vector<Index> integers;
     integers.reserve(static_cast<std::size_t>(count));
@@ -298,7 +321,7 @@ class GgufFile {
   }
 
   template <class Cursor>
-  static void read_tensor_info(Cursor& cursor, std::vector<Tensor>& wanted) {
+  void read_tensor_info(Cursor& cursor, std::vector<Tensor>& wanted) {
     constexpr auto what = "the list of tensors";
     const auto length = cursor.template number<std::uint64_t>(what);
     if (length > 65535) {
@@ -318,6 +341,7 @@ class GgufFile {
     }
     const auto type = cursor.template number<std::uint32_t>(what);
     const auto offset = cursor.template number<std::uint64_t>(what);
+    tensor_names_.insert(name);
     if (name != "rope_freqs.weight" && name != "rope_factors_long.weight" &&
         name != "rope_factors_short.weight") {
       return;
@@ -387,6 +411,7 @@ class GgufFile {
 
   std::map<std::string, Value, std::less<>> values_;
   std::map<std::string, std::vector<double>, std::less<>> tensors_;
+  std::set<std::string, std::less<>> tensor_names_;
 };
 
 POSENC_END

@@ -10,6 +10,7 @@
 #include <posenc/interop/detail/hf_model_types.hpp>
 #include <posenc/interop/detail/hf_rotary.hpp>
 #include <posenc/interop/detail/hf_scores.hpp>
+#include <posenc/interop/detail/hf_sizes.hpp>
 #include <posenc/interop/detail/hf_text_config.hpp>
 #include <posenc/interop/detail/hf_vision.hpp>
 #include <posenc/interop/hf_widths.hpp>
@@ -47,6 +48,7 @@ class HfReader : HfRotary {
       model_.query_temperature = temperature;
     }
     HfAttention(config_, type_, is_known_, model_).read(head_dim_);
+    hf_read_sizes(config_, type_.layers.lists_may_be_longer, model_);
     config_.reject_unread([this](std::string_view key, const nlohmann::json& value) {
       if (!is_known_) return hf_is_ignorable_for_unknown_type(key, value);
       return hf_is_ignorable(key, value) || lists_name(type_.file.ignored_keys, key);
@@ -136,6 +138,7 @@ ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options 
     canonical = detail::hf_with_canonical_names(std::move(canonical), type->file);
   }
   ModelSettings model = detail::HfReader(canonical, *model_type, options).read();
+  if (text != nullptr) detail::hf_add_outer_tie(keys, model);
   model.vision = detail::hf_vision(config);
   return model;
 }

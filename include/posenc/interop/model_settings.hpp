@@ -49,13 +49,25 @@ struct ModelSettings {
   /// Temperature of queries, see temperature_of_layer(). nullopt: none.
   std::optional<QueryTemperature> query_temperature = std::nullopt;
   std::optional<VisionSettings> vision = std::nullopt;  ///< tower beside the text model
+
+  // Sizes, as the file gives them. A class may derive others: Qwen 1 halves intermediate_size.
+  std::optional<Index> hidden_size = std::nullopt;      ///< channels of a token between the layers
+  std::optional<Index> vocabulary_size = std::nullopt;  ///< rows of the table of embeddings
+  /// Widths of the dense feed-forward networks: one per layer, or a single one if all layers are
+  /// alike; 0 without such a network. Experts have other widths.
+  std::vector<Index> intermediate_sizes = {};
+  /// Number that the norms add to the mean square or to the variance.
+  std::optional<double> norm_epsilon = std::nullopt;
+  /// True if the output projection has the weights of the table of embeddings.
+  std::optional<bool> tied_embeddings = std::nullopt;
 };
 
 namespace detail {
 
 // Limits of what a file can multiply: reading it evaluates no more frequencies than this.
 constexpr std::size_t max_layer_types = 64;
-constexpr Index max_head_channels = Index{1} << 18;  ///< sum of head_dim over all layer types
+constexpr Index max_head_channels = Index{1} << 18;     ///< sum of head_dim over all layer types
+constexpr Index max_model_size = (Index{1} << 31) - 1;  ///< of hidden_size and the like
 
 /// Checks that `types` layer types are allowed. Call it before reading axes and divisors of another
 /// type.
@@ -190,6 +202,20 @@ inline const LayerAttention& attention_of_layer(const ModelSettings& model, Inde
   return model.attention[static_cast<std::size_t>(layer)];
 }
 
+/// Returns the width of the dense feed-forward network of one layer (0-based), 0 for a layer
+/// without one, or nullopt if the file does not give it.
+///   Throws: ConfigError for layers that do not exist
+inline std::optional<Index> intermediate_size_of_layer(const ModelSettings& model, Index layer) {
+  const auto count = static_cast<Index>(model.intermediate_sizes.size());
+  const Index layers = model.layer_count == 0 && count > 1 ? count : model.layer_count;
+  if (layer < 0 || (layers != 0 && layer >= layers)) {
+    detail::fail<ConfigError>("intermediate_size_of_layer", "the layer must be one of ", layers,
+                              " but is ", layer);
+  }
+  if (count == 0) return std::nullopt;
+  return model.intermediate_sizes[count == 1 ? 0 : static_cast<std::size_t>(layer)];
+}
+
 /// Returns the temperature of the queries of one layer, or nullopt if it has none.
 ///   Throws: as rotary_of_layer() does
 inline std::optional<QueryTemperature> temperature_of_layer(const ModelSettings& model,
@@ -212,8 +238,29 @@ inline AnyRope rope(const ModelSettings& model, Index length,
   return rope(rotary(model), length, policy);
 }
 
-/// Checks the settings of all layer types, and of scores. At most 64 types are allowed, whose
-/// widths of a head add up to at most 2^18.
+namespace detail {
+
+inline void check_model_sizes(const ModelSettings& model) {
+  const auto check = [](const char* field, Index value, Index min_value) {
+    if (value < min_value || value > max_model_size) {
+      fail<ConfigError>("ModelSettings", field, " must be from ", min_value, " to ", max_model_size,
+                        " but is ", value);
+    }
+  };
+  if (model.hidden_size) check("hidden_size", *model.hidden_size, 1);
+  if (model.vocabulary_size) check("vocabulary_size", *model.vocabulary_size, 1);
+  for (const Index size : model.intermediate_sizes) check("intermediate_sizes", size, 0);
+  const auto count = static_cast<Index>(model.intermediate_sizes.size());
+  if (count > 1 && model.layer_count != 0 && count != model.layer_count) {
+    fail<ConfigError>("ModelSettings", "layer_count is ", model.layer_count,
+                      " but there are intermediate_sizes of ", count, " layers");
+  }
+}
+
+}  // namespace detail
+
+/// Checks the settings of all layer types, of scores, and sizes. At most 64 types are allowed,
+/// whose widths of a head add up to at most 2^18.
 ///   Throws: ConfigError
 ///   Cost:   evaluates each rule once
 inline void validate(const ModelSettings& model) {
@@ -248,6 +295,8 @@ inline void validate(const ModelSettings& model) {
   };
   check("softmax_scale", model.softmax_scale);
   check("softcap", model.softcap);
+  check("norm_epsilon", model.norm_epsilon);
+  detail::check_model_sizes(model);
   if (const auto& t = model.query_temperature) {
     check("the length of query_temperature", t->length);
     if (!std::isfinite(t->scale)) {

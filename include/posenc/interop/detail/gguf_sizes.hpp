@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/interop/detail/gguf_layers.hpp>
+#include <posenc/interop/gguf_rules.hpp>
+#include <posenc/interop/model_settings.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+POSENC_BEGIN
+namespace detail {
+
+inline std::optional<Index> gguf_size(const GgufKeys& keys, const char* name) {
+  const auto size = keys.integer(name);
+  if (size && (*size < 1 || *size > max_model_size)) {
+    keys.reject(name, "must be from 1 to " + std::to_string(max_model_size));
+  }
+  return size;
+}
+
+/// Returns the number of tokens of the vocabulary, by its key or else by the list of tokens.
+inline std::optional<Index> gguf_vocabulary_size(const GgufKeys& keys) {
+  if (const auto size = gguf_size(keys, "vocab_size")) return size;
+  const auto tokens = keys.file().array_length("tokenizer.ggml.tokens");
+  return tokens && *tokens >= 1 && *tokens <= max_model_size ? tokens : std::nullopt;
+}
+
+inline std::vector<Index> gguf_intermediate_sizes(const GgufKeys& keys) {
+  constexpr auto name = "feed_forward_length";
+  auto sizes = keys.integers(name).value_or(std::vector<Index>{});
+  for (const Index size : sizes) {
+    if (size < 0 || size > max_model_size) {
+      keys.reject(name, "must be from 0 to " + std::to_string(max_model_size));
+    }
+  }
+  if (keys.has("block_count")) gguf_layer_list(keys, name);  // checks the length of a list
+  return sizes;
+}
+
+/// Returns the epsilon of the norms; absent if a file has two that differ, because architectures
+/// differ in the one that they read.
+inline std::optional<double> gguf_norm_epsilon(const GgufKeys& keys) {
+  std::optional<double> found;
+  bool differs = false;
+  for (const char* name : {"attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"}) {
+    const auto value = keys.real(name);
+    if (!value) continue;
+    if (!(*value > 0)) keys.reject(name, "must be positive");
+    differs = differs || (found && *found != *value);
+    found = value;
+  }
+  return differs ? std::nullopt : found;
+}
+
+/// Returns true if the output projection is the table of embeddings, because it has no tensor of
+/// its own; absent if the file does not list the tensors of the complete model.
+///   Source: ggml-org/llama.cpp, whose loaders take token_embd.weight if output.weight is missing
+inline std::optional<bool> gguf_tied_embeddings(const GgufFile& file) {
+  if (file.has_tensor("output.weight")) return false;
+  const bool is_part = file.integer("split.count").value_or(1) > 1;
+  return file.has_tensor("token_embd.weight") && !is_part ? std::optional(true) : std::nullopt;
+}
+
+inline void gguf_read_sizes(const GgufKeys& keys, ModelSettings& model) {
+  model.hidden_size = gguf_size(keys, "embedding_length");
+  model.vocabulary_size = gguf_vocabulary_size(keys);
+  model.intermediate_sizes = gguf_intermediate_sizes(keys);
+  model.norm_epsilon = gguf_norm_epsilon(keys);
+  model.tied_embeddings = gguf_tied_embeddings(keys.file());
+}
+
+}  // namespace detail
+POSENC_END

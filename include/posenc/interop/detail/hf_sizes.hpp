@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/interop/detail/hf_custom_layers.hpp>
+#include <posenc/interop/detail/json_keys.hpp>
+#include <posenc/interop/model_settings.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+POSENC_BEGIN
+namespace detail {
+
+/// Number under one of several names; absent if two of them differ, because classes differ in the
+/// one that they read.
+template <class T>
+class HfAgreedNumber {
+ public:
+  void add(const std::optional<T>& value) {
+    if (!value) return;
+    if (found_ && *found_ != *value) differs_ = true;
+    found_ = value;
+  }
+  std::optional<T> get() const { return differs_ ? std::nullopt : found_; }
+
+ private:
+  std::optional<T> found_;
+  bool differs_ = false;
+};
+
+inline std::optional<Index> hf_agreed_size(const JsonKeys& config,
+                                           std::initializer_list<const char*> names) {
+  HfAgreedNumber<Index> agreed;
+  for (const char* name : names) {
+    const auto value = config.integer(name);
+    if (value && (*value < 1 || *value > max_model_size)) {
+      config.reject(name, "must lie between 1 and " + std::to_string(max_model_size));
+    }
+    agreed.add(value);
+  }
+  return agreed.get();
+}
+
+/// Returns the widths of the dense feed-forward networks: a single one, or a list with one per
+/// layer, as in Gemma 3n.
+inline std::vector<Index> hf_intermediate_sizes(const JsonKeys& config, bool lists_may_be_longer) {
+  const auto check = [&config](const char* name, Index size) {
+    if (size < 0 || size > max_model_size) {
+      config.reject(name, "must lie between 0 and " + std::to_string(max_model_size));
+    }
+  };
+  constexpr auto key = "intermediate_size";
+  if (const nlohmann::json* given = config.find(key); given != nullptr && given->is_array()) {
+    auto list = config.integers(key).value_or(std::vector<Index>{});
+    for (const Index size : list) check(key, size);
+    const auto layers = hf_layer_count(config);
+    const auto count = static_cast<Index>(list.size());
+    if (layers && (lists_may_be_longer ? count < *layers : count != *layers)) {
+      config.reject(key, "has " + std::to_string(count) + " entries for " +
+                             std::to_string(*layers) + " layers");
+    }
+    if (layers) list.resize(static_cast<std::size_t>(*layers));
+    return list;
+  }
+  HfAgreedNumber<Index> agreed;
+  for (const char* name : {key, "ffn_dim", "n_inner", "ffn_hidden_size", "inner_hidden_size"}) {
+    const auto size = config.integer(name);
+    if (size) check(name, *size);
+    agreed.add(size);
+  }
+  const auto size = agreed.get();
+  return size ? std::vector<Index>{*size} : std::vector<Index>{};
+}
+
+/// Returns the epsilon of the norms.
+inline std::optional<double> hf_norm_epsilon(const JsonKeys& config) {
+  HfAgreedNumber<double> agreed;
+  for (const char* name : {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
+                           "norm_epsilon", "layernorm_epsilon"}) {
+    const auto value = config.real(name);
+    if (value && !(*value > 0)) config.reject(name, "must be positive");
+    agreed.add(value);
+  }
+  return agreed.get();
+}
+
+inline void hf_read_sizes(const JsonKeys& config, bool lists_may_be_longer, ModelSettings& model) {
+  model.hidden_size = hf_agreed_size(config, {"hidden_size", "n_embd"});
+  model.vocabulary_size = hf_agreed_size(config, {"vocab_size", "padded_vocab_size"});
+  model.intermediate_sizes = hf_intermediate_sizes(config, lists_may_be_longer);
+  model.norm_epsilon = hf_norm_epsilon(config);
+  model.tied_embeddings = config.flag("tie_word_embeddings");
+}
+
+/// Adds what the file says of tied embeddings beside the text model's part. The value is absent if
+/// both differ, because releases of transformers differ in the one that they read.
+inline void hf_add_outer_tie(const JsonKeys& file, ModelSettings& model) {
+  HfAgreedNumber<bool> agreed;
+  agreed.add(model.tied_embeddings);
+  agreed.add(file.flag("tie_word_embeddings"));
+  model.tied_embeddings = agreed.get();
+}
+
+}  // namespace detail
+POSENC_END
