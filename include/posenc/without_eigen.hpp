@@ -43,6 +43,7 @@
 #include <posenc/nn/multi_head_tape.hpp>
 #include <posenc/nn/multi_head_workspace.hpp>
 #include <posenc/nn/parameter_matrix.hpp>
+#include <posenc/nn/qk_norm.hpp>
 #include <posenc/rotary/any_rope.hpp>
 #include <posenc/rotary/axial.hpp>
 #include <posenc/rotary/chatglm_rope.hpp>

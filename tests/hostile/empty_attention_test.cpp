@@ -230,6 +230,11 @@ TEST_CASE("modules with empty batches return at once", "[hostile]") {
   using Rope = posenc::Rope<posenc::HalfRotate>;
   using Linear = posenc::FixedOrderLinear<float>;
   run(posenc::MultiHeadAttention<float>({.model_dim = 8, .heads = 2}));
+  run(posenc::MultiHeadAttention<float>({.model_dim = 8,
+                                         .heads = 2,
+                                         .qk_norm = {.over = posenc::QkNormOver::Head,
+                                                     .weight = posenc::QkNormWeight::Factor,
+                                                     .epsilon = 1e-6}}));
   run(posenc::MultiHeadAttention<float, Rope, posenc::Alibi, Linear>(
       {.model_dim = 8, .heads = 2}, Rope(posenc::Unscaled{.rotary_dim = 4, .base = 10000}),
       posenc::Alibi({.heads = 2, .form = posenc::AlibiForm::Symmetric})));

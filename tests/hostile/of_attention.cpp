@@ -134,6 +134,17 @@ void go_back(Draw& draw, Memory& memory, Settings all, const Bias& bias, BiasGra
 
 using Module = posenc::MultiHeadAttention<float>;
 
+/// Returns a norm, which may be invalid, or none.
+posenc::QkNorm draw_norm(Draw& draw) {
+  constexpr posenc::QkNorm norms[] = {
+      {},
+      {},
+      {posenc::QkNormOver::Head, posenc::QkNormWeight::Factor, 1e-6},
+      {posenc::QkNormOver::AllHeads, posenc::QkNormWeight::FactorMinusOne, 1e-6},
+      {posenc::QkNormOver::Head, posenc::QkNormWeight::Factor, -1}};
+  return norms[draw.below(5)];
+}
+
 constexpr std::array calls{
     Call{"attention",
          [](Draw& draw, Memory& memory) {
@@ -365,7 +376,8 @@ constexpr std::array calls{
            const Module module({.model_dim = draw.number(dim),
                                 .heads = draw.number(heads),
                                 .kv_heads = draw.number(kv_heads),
-                                .head_dim = draw.number(2)});
+                                .head_dim = draw.number(2),
+                                .qk_norm = draw_norm(draw)});
            const Lists lists(draw);
            posenc::MultiHeadTape<float> tape;
            auto gradients = module.zero_gradients();
@@ -394,7 +406,8 @@ constexpr std::array calls{
            const Module module({.model_dim = draw.number(dim),
                                 .heads = draw.number(heads),
                                 .kv_heads = draw.number(kv_heads),
-                                .head_dim = draw.number(2)});
+                                .head_dim = draw.number(2),
+                                .qk_norm = draw_norm(draw)});
            const Lists lists(draw);
            const Settings all = settings(draw, memory, lists, queries);
            module.forward(memory.embeddings(batch, queries, dim),

@@ -104,7 +104,13 @@ template <class Projection>
 void check_module(const std::string& name, Index model_dim, Index seq) {
   using Rope = posenc::Rope<posenc::HalfRotate>;
   posenc::MultiHeadAttention<float, Rope, posenc::Alibi, Projection> module(
-      {.model_dim = model_dim, .heads = heads, .kv_heads = kv_heads, .head_dim = dim},
+      {.model_dim = model_dim,
+       .heads = heads,
+       .kv_heads = kv_heads,
+       .head_dim = dim,
+       .qk_norm = {.over = posenc::QkNormOver::AllHeads,
+                   .weight = posenc::QkNormWeight::Factor,
+                   .epsilon = 1e-6}},
       Rope(posenc::Unscaled{.rotary_dim = dim, .base = 10000}),
       posenc::Alibi({.heads = heads, .form = posenc::AlibiForm::Causal}));
   module.randomize(1);

@@ -237,7 +237,10 @@ TEST_CASE("a module on a device without memory leaves caches and tapes unchanged
                                             .heads = 4,
                                             .kv_heads = kv_heads,
                                             .head_dim = dim,
-                                            .value_dim = value_dim});
+                                            .value_dim = value_dim,
+                                            .qk_norm = {.over = posenc::QkNormOver::Head,
+                                                        .weight = posenc::QkNormWeight::Factor,
+                                                        .epsilon = 1e-6}});
   module.randomize(1);
   const auto x = numbers(2 * seq * model_dim, 1);
   std::vector<float> y(x.size());

@@ -123,12 +123,21 @@ template <class T>
 double module_error(const reference::MultiHead& module, const reference::Matrix& query,
                     const reference::Matrix& key, const reference::Matrix& value, double scale,
                     double largest_bias) {
-  const auto q = reference::split_heads(module.query(query), module.heads);
-  const auto k = reference::split_heads(module.key(key), module.kv_heads);
+  const auto normalised = [](const reference::Matrix& rows, const auto& normalise) {
+    return normalise ? normalise(rows) : rows;
+  };
+  const auto q =
+      reference::split_heads(normalised(module.query(query), module.normalise_query), module.heads);
+  const auto k =
+      reference::split_heads(normalised(module.key(key), module.normalise_key), module.kv_heads);
   const double scores = std::abs(scale) * largest_norm(q) * largest_norm(k) + largest_bias;
   const double head_dim = static_cast<double>(q.front().cols);
+  // The documented bound of the norm, for queries and for keys.
+  const double of_norms =
+      module.normalise_query ? 2 * (static_cast<double>(module.query.weight.rows) / 16 + 8) : 0;
   const double of_probability = attention_test::probability_error<T>(
-      scores, attention_test::Roundings{.bias = true, .dot = 2 * head_dim + 2 * 6}.count(),
+      scores,
+      attention_test::Roundings{.bias = true, .dot = 2 * head_dim + 2 * 6 + of_norms}.count(),
       key.rows);
   const double largest_value = support::max_abs(module.value(value).values);
   const double of_attention =

@@ -37,6 +37,9 @@ struct Training {
       fill(layer->weight.data(), layer->weight.size(), 0.5);
       fill(layer->bias.data(), layer->bias.size(), 0.5);
     }
+    for (auto* norm : {&module.query_norm, &module.key_norm}) {
+      fill(norm->data(), norm->size(), 1);
+    }
     const Index key_count = is_self ? shape.queries : shape.keys;
     x = Tensor(shape.batch, shape.queries, config.model_dim);
     keys = Tensor(shape.batch, key_count, config.key_input_dim);
@@ -71,6 +74,8 @@ struct Training {
   double loss() const {
     Module fresh = make();
     for (std::size_t n = 0; n < 4; ++n) *layers(fresh)[n] = *layers(module)[n];
+    fresh.query_norm = module.query_norm;
+    fresh.key_norm = module.key_norm;
     const Tensor out = forward(fresh);
     double sum = 0;
     for (Index n = 0; n < out.size(); ++n) sum += out.data()[n] * grad_out.data()[n];
@@ -122,6 +127,9 @@ struct Training {
       check(which, layer.weight.data(), of_layers[n]->weight.data(), layer.weight.size());
       check(which, layer.bias.data(), of_layers[n]->bias.data(), layer.bias.size());
     }
+    auto &of_queries = gradients.query_norm, &of_key_norm = gradients.key_norm;
+    check("query_norm", module.query_norm.data(), of_queries.data(), of_queries.size());
+    check("key_norm", module.key_norm.data(), of_key_norm.data(), of_key_norm.size());
   }
 
   Make make;

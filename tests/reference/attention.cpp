@@ -147,10 +147,15 @@ MultiHeadResult multi_head_attention(const MultiHead& module, const Matrix& quer
     }
     return split;
   };
+  const auto normalised = [](const Matrix& x, const NormaliseRows& normalise) {
+    return normalise ? normalise(x) : x;
+  };
   const std::vector<Matrix> q =
-      rotated(split_heads(module.query(query), module.heads), module.rotate_query);
+      rotated(split_heads(normalised(module.query(query), module.normalise_query), module.heads),
+              module.rotate_query);
   const std::vector<Matrix> k =
-      rotated(split_heads(module.key(key), module.kv_heads), module.rotate_key);
+      rotated(split_heads(normalised(module.key(key), module.normalise_key), module.kv_heads),
+              module.rotate_key);
   const std::vector<Matrix> v = split_heads(module.value(value), module.kv_heads);
 
   MultiHeadResult result;

@@ -105,11 +105,15 @@ std::vector<Matrix> split_heads(const Matrix& x, std::int64_t heads);
 /// Rotates one projected head vector of sequence row t; if empty: no rotation.
 using RotateRow = std::function<std::vector<double>(const std::vector<double>& x, std::int64_t t)>;
 
+/// Normalises a projection [S, heads * head_dim]; if empty: no norm.
+using NormaliseRows = std::function<Matrix(const Matrix& x)>;
+
 struct MultiHead {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   Linear query, key, value, out;
   RotateRow rotate_query, rotate_key;
+  NormaliseRows normalise_query = {}, normalise_key = {};
 };
 
 struct MultiHeadResult {

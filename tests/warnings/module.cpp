@@ -10,6 +10,7 @@
 #include <posenc/nn/multi_head_tape.hpp>
 #include <posenc/nn/multi_head_workspace.hpp>
 #include <posenc/nn/parameter_matrix.hpp>
+#include <posenc/nn/qk_norm.hpp>
 #include <posenc/posenc.hpp>
 
 #include <Eigen/Dense>
@@ -31,7 +32,13 @@ template <class T, class Cached>
 T run_module() {
   using Rope = posenc::Rope<posenc::HalfRotate>;
   const Rope rope(posenc::Unscaled{.rotary_dim = 16, .base = 10000});
-  posenc::MultiHeadAttention<T, Rope> module({.model_dim = 64, .heads = 4, .kv_heads = 2}, rope);
+  posenc::MultiHeadAttention<T, Rope> module({.model_dim = 64,
+                                              .heads = 4,
+                                              .kv_heads = 2,
+                                              .qk_norm = {.over = posenc::QkNormOver::Head,
+                                                          .weight = posenc::QkNormWeight::Factor,
+                                                          .epsilon = 1e-6}},
+                                             rope);
   module.randomize(1);
   auto x = warnings::ones<T>(3, 1, 64), y = x;
   const auto positions = posenc::Positions::range(0, 3);
@@ -44,7 +51,7 @@ T run_module() {
   module.forward(x.rows(), positions, y.rows(), tape, options);
   auto gradients = module.zero_gradients();
   module.backward(tape, x.rows(), y.rows(), gradients);
-  return y.values[1] + gradients.query_projection.weight.data()[2];
+  return y.values[1] + gradients.query_projection.weight.data()[2] + gradients.query_norm(3);
 }
 
 double use_modules() {

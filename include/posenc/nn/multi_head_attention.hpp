@@ -14,11 +14,13 @@
 #include <posenc/nn/detail/multi_head_backward.hpp>
 #include <posenc/nn/detail/multi_head_forward.hpp>
 #include <posenc/nn/detail/multi_head_parts.hpp>
+#include <posenc/nn/detail/qk_norms.hpp>
 #include <posenc/nn/linear.hpp>
 #include <posenc/nn/multi_head_config.hpp>
 #include <posenc/nn/multi_head_gradients.hpp>
 #include <posenc/nn/multi_head_tape.hpp>
 #include <posenc/nn/multi_head_workspace.hpp>
+#include <posenc/nn/parameter_matrix.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
@@ -45,6 +47,8 @@ POSENC_BEGIN
 ///   Projection: a model of LinearProjection: Linear, FixedOrderLinear, or a user's type
 ///   Scale:      options.scale or 1 / sqrt(head_dim), times options.softmax_scale_multiplier, times
 ///               rotary.softmax_scale_multiplier()
+///   Norm:       config.qk_norm normalises queries and keys between projection and rotation; see
+///               QkNorm
 ///   Positions:  [B or 1, S], for the rotary encoding, and for bias, dropout and
 ///               Causal::ByPosition. Positions on several axes, as of M-RoPE, serve the rotary
 ///               encoding only; other readers of positions reject them
@@ -61,8 +65,10 @@ POSENC_BEGIN
 ///               each number of q, k and v moves by d <= 2 (in + 2) u (sum |w x| + |b|), u = 2^-24
 ///               (2^-53 for double); a score by ds <= scale (|dq| |k| + |q| |dk|); and an output,
 ///               to first order, by sum |w_out| (2 ds max |v| + dv), a d of the output projection,
-///               and attention's rounding. With random weights of width 64 to 2048 the measured
-///               difference is at most 14 u of the largest output
+///               and attention's rounding. A qk_norm turns a change dx of n numbers x into one of
+///               |dy| <= max |factor| |dx| / sqrt(mean(x^2) + epsilon), to first order. With
+///               random weights of width 64 to 2048 the measured difference is at most 14 u of the
+///               largest output, without a norm
 ///   Source:     arXiv 1706.03762, section 3.2.2; weights have the layout of torch.nn.Linear
 template <class T, class Rotary = NoRotation, class Bias = NoBias, class Projection = Linear<T>>
 class MultiHeadAttention : detail::ForwardDiagnostics<T> {
@@ -88,7 +94,8 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
   using detail::ForwardDiagnostics<T>::backward;
   using detail::ForwardDiagnostics<T>::forward;
 
-  /// Constructs a module with zero parameters; load them or call randomize().
+  /// Constructs a module whose projections are zero and whose norms have the factor 1; load
+  /// parameters or call randomize().
   ///   Throws: ConfigError
   explicit MultiHeadAttention(const MultiHeadAttentionConfig& config, Rotary rotary = {},
                               Bias bias = {})
@@ -102,7 +109,9 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
         value_projection(config_.value_input_dim, config_.kv_heads * config_.value_dim,
                          config_.projection_bias),
         output_projection(config_.heads * config_.value_dim, config_.model_dim,
-                          config_.projection_bias) {}
+                          config_.projection_bias),
+        query_norm(detail::identity_norm<T>(config_, config_.heads)),
+        key_norm(detail::identity_norm<T>(config_, config_.kv_heads)) {}
 
   /// Computes self attention, out <- attention of x with itself.
   ///   Shapes:   x, out [B, S, model_dim]; positions [B or 1, S]
@@ -128,12 +137,13 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
                const D& device = {}) const {
     const Inputs inputs{x, keys_from, values_from};
     detail::check_forward(config_, inputs, query_positions, key_positions, out, options);
+    detail::check_qk_norms(forward_name, *this);
     MultiHeadWorkspace local_workspace;
     MultiHeadWorkspace& workspace =
         memory.workspace == nullptr ? local_workspace : *memory.workspace;
     const Heads heads = lay_out(workspace, inputs);
     detail::project(device, workspace.attention_, *this, inputs, query_positions, key_positions,
-                    heads);
+                    {heads.q, heads.k}, heads);
     detail::attend_to_tensors<tier::Best, D, T>(
         device, heads.q, heads.k, heads.v, heads.mixed, options, bias_,
         attention_memory(memory, workspace),
@@ -164,9 +174,13 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
 
   /// Returns zero gradients of all parameters, for backward() to add to; see MultiHeadGradients.
   Gradients zero_gradients() const {
-    return {detail::zero_gradient_of(query_projection), detail::zero_gradient_of(key_projection),
-            detail::zero_gradient_of(value_projection), detail::zero_gradient_of(output_projection),
-            detail::zero_gradient_of(bias_)};
+    return {detail::zero_gradient_of(query_projection),
+            detail::zero_gradient_of(key_projection),
+            detail::zero_gradient_of(value_projection),
+            detail::zero_gradient_of(output_projection),
+            detail::zero_gradient_of(bias_),
+            ParameterMatrix<T>(query_norm.rows(), query_norm.cols()),
+            ParameterMatrix<T>(key_norm.rows(), key_norm.cols())};
   }
 
   /// Computes the backward pass of self attention. Writes the gradient of x to grad_x and adds the
@@ -203,7 +217,7 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
                   gradients, workspace);
   }
 
-  /// Computes self attention of new tokens with their complete sequences: rotates their keys,
+  /// Computes self attention of new tokens with their complete sequences: normalises and rotates their keys,
   /// appends keys and values to the cache, and attends to the cache. The result does not depend on
   /// the number of tokens per call; see Accuracy above.
   ///   Shapes:   x, out [B, S, model_dim]; positions [B or 1, S]; batch row b continues
@@ -227,12 +241,13 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
                const MultiHeadMemory<T>& memory = {}, const D& device = {}) const {
     detail::check_forward<T>(config_, x, out, options);
     detail::check_positions_fit(forward_name, "positions", positions, x);
+    detail::check_qk_norms(forward_name, *this);
     MultiHeadWorkspace local_workspace;
     MultiHeadWorkspace& workspace =
         memory.workspace == nullptr ? local_workspace : *memory.workspace;
     const Heads heads = lay_out(workspace, {x, x, x});
     detail::project(device, workspace.attention_, *this, Inputs{x, x, x}, positions, positions,
-                    heads);
+                    {heads.q, heads.k}, heads);
     (void)detail::check_cache<T>(forward_name, heads.q, cache, sequences, heads.mixed, options);
     const detail::RaggedBatch runs{sequences, options.cu_seqlens_q, x.seq};
     if (reads_positions(options, positions) && !options.key_positions) {
@@ -252,18 +267,22 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
     append.commit();
   }
 
-  /// Fills all projections with random weights that depend on the seed alone.
+  /// Fills all projections with random weights that depend on the seed alone, and sets the factors
+  /// of the norms to 1.
   void randomize(std::uint64_t seed) {
     query_projection.randomize(4 * seed);
     key_projection.randomize(4 * seed + 1);
     value_projection.randomize(4 * seed + 2);
     output_projection.randomize(4 * seed + 3);
+    query_norm = detail::identity_norm<T>(config_, config_.heads);
+    key_norm = detail::identity_norm<T>(config_, config_.kv_heads);
   }
 
   /// Returns the number of parameters of all projections.
   Index parameter_count() const noexcept {
     return query_projection.parameter_count() + key_projection.parameter_count() +
-           value_projection.parameter_count() + output_projection.parameter_count();
+           value_projection.parameter_count() + output_projection.parameter_count() +
+           query_norm.size() + key_norm.size();
   }
 
   /// Returns the settings with all defaults filled in.
@@ -290,6 +309,9 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
       key_projection,     ///< from key_input_dim to kv_heads * head_dim features, head by head
       value_projection,   ///< from value_input_dim to kv_heads * value_dim features, head by head
       output_projection;  ///< from heads * value_dim features, head by head, to model_dim
+  /// Weights of the norms, as config().qk_norm.weight says: one row of head_dim numbers each, or of
+  /// heads * head_dim and kv_heads * head_dim for QkNormOver::AllHeads. Empty without a norm.
+  ParameterMatrix<T> query_norm, key_norm;
 
  private:
   static constexpr auto forward_name = detail::module_forward;
@@ -328,13 +350,15 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
     detail::check_forward(config_, inputs, query_positions,
                           key_positions == nullptr ? query_positions : *key_positions, out,
                           options);
+    detail::check_qk_norms(forward_name, *this);
     pass.begin(forward_name, config_, inputs, query_positions, key_positions, options);
     const Positions &at = *pass.query_positions, &keys_at = pass.positions_of_keys();
     const Heads& heads = pass.heads;
     AttentionMemory<T> returned = attention_memory(memory, workspace);
     if (returned.lse.data == nullptr) returned.lse = pass.lse;
     detail::project(device, workspace.attention_, *this,
-                    Inputs{pass.x, pass.keys_from, pass.values_from}, at, keys_at, heads);
+                    Inputs{pass.x, pass.keys_from, pass.values_from}, at, keys_at, pass.projected,
+                    heads);
     detail::attend_to_tensors<tier::Best, D, T>(
         device, heads.q, heads.k, heads.v, heads.mixed, pass.options, bias_, returned,
         internal_options("attention", pass.options, &at, &keys_at));

@@ -4,7 +4,9 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/nn/qk_norm.hpp>
 
+#include <cmath>
 #include <type_traits>
 #include <utility>
 
@@ -20,6 +22,7 @@ struct MultiHeadAttentionConfig {
   Index key_input_dim = 0;      ///< width of the key input, for cross attention [model_dim]
   Index value_input_dim = 0;    ///< width of the value input [model_dim]
   bool projection_bias = true;  ///< true if the projections have a bias
+  QkNorm qk_norm = {};          ///< norm of queries and keys [none]
 };
 
 static_assert(std::is_trivially_copyable_v<MultiHeadAttentionConfig>);
@@ -28,6 +31,27 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 namespace detail {
+
+/// Throws ConfigError unless the settings of the norm are complete, or all are absent.
+inline void check_qk_norm_config(const char* function, const QkNorm& norm) {
+  if (norm.over == QkNormOver::None) {
+    if (norm != QkNorm{}) {
+      fail<ConfigError>(
+          function,
+          "qk_norm.over must be given: Head or AllHeads; without a norm, qk_norm.weight "
+          "and qk_norm.epsilon must be absent");
+    }
+    return;
+  }
+  if (norm.weight == QkNormWeight::Unspecified) {
+    fail<ConfigError>(
+        function, "qk_norm.weight must be given: Factor, or FactorMinusOne as in Gemma's files");
+  }
+  if (!(norm.epsilon > 0) || !std::isfinite(norm.epsilon)) {
+    fail<ConfigError>(function, "qk_norm.epsilon must be given, finite and positive but is ",
+                      norm.epsilon);
+  }
+}
 
 /// Returns the settings with all defaults filled in, for a module of T.
 ///   Throws: ConfigError
@@ -69,6 +93,7 @@ MultiHeadAttentionConfig with_defaults(MultiHeadAttentionConfig c) {
                         heads, " times ", dim, " numbers");
     }
   };
+  check_qk_norm_config(function, c.qk_norm);
   require_memory("query", c.model_dim, c.heads, c.head_dim);
   require_memory("key", c.key_input_dim, c.kv_heads, c.head_dim);
   require_memory("value", c.value_input_dim, c.kv_heads, c.value_dim);

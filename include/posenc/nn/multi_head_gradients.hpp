@@ -5,6 +5,7 @@
 #include <posenc/attention/relative_bias.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/nn/linear_parameters.hpp>
+#include <posenc/nn/parameter_matrix.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <utility>
@@ -27,6 +28,8 @@ struct MultiHeadGradients {
       value_projection,                 ///< of the value projection
       output_projection;                ///< of the output projection
   BiasGradient bias;                    ///< of the parameters of the score bias
+  /// Gradients of the weights of qk_norm. An empty one is not computed.
+  ParameterMatrix<T> query_norm = {}, key_norm = {};
   std::vector<double> rotary = {};  ///< of frequencies: module.rotary().zero_frequency_gradient()
   std::vector<T> sinks = {};        ///< [heads], gradient of options.sinks
   ScoresView<T> additive = {};      ///< gradient of options.additive, same shape

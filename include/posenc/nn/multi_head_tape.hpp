@@ -6,6 +6,7 @@
 #include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/nn/detail/multi_head_parts.hpp>
+#include <posenc/nn/detail/qk_norms.hpp>
 #include <posenc/nn/multi_head_config.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/view.hpp>
@@ -30,7 +31,9 @@ struct ForwardPass {
   bool is_complete = false;  ///< forward() returned without an error
   bool is_self = false;      ///< keys and values were projected from x
   EmbeddingsView<T> x, keys_from, values_from;
-  ModuleHeads<T> heads;  ///< q and k are rotated
+  ModuleHeads<T> heads;  ///< q and k are normalised and rotated
+  /// Queries and keys before their norm. Without a norm they are those of `heads`.
+  ProjectedHeads<T> projected;
   LseView<T> lse;
   AttentionOptions<T> options;
   std::optional<Positions> query_positions, key_positions;  ///< key_positions: cross attention only
@@ -77,6 +80,13 @@ struct ForwardPass {
                                  view.dim};
       };
       heads = allocate_heads(function, allocator, config, in);
+      projected = {heads.q, heads.k};
+      if (has_qk_norm(config)) {
+        for (HeadsView<T>* view : {&projected.q, &projected.k}) {
+          view->data =
+              allocator.template allocate<T>(view->batch * view->seq * view->heads * view->dim);
+        }
+      }
       x = copy_of(in.x);
       keys_from = keys_are_x ? x : copy_of(in.keys_from);
       values_from = values_are_x ? x : values_are_keys ? keys_from : copy_of(in.values_from);
@@ -109,13 +119,14 @@ const ForwardPass<T>* pass_to_read(const MultiHeadTape<T>& tape) noexcept;
 }  // namespace detail
 
 /// Record of MultiHeadAttention::forward() for backward(): copies of inputs, positions and options;
-/// rotated queries and keys, values, outputs of the heads, and their log-sum-exps. Arrays that the
-/// options refer to (masks, lists) must live until backward(). A tape holds the last pass;
-/// backward() may run any number of times.
+/// rotated queries and keys, those before a qk_norm, values, outputs of the heads, and their
+/// log-sum-exps. Arrays that the options refer to (masks, lists) must live until backward(). A tape
+/// holds the last pass; backward() may run any number of times.
 ///   Memory:  B (Sq (model_dim + H (D + Dv + 1)) + Sk (key_input_dim + value_input_dim + Hkv (D +
 ///            Dv))) numbers, without the key and value inputs if they are x, plus a cache line per
-///            tensor. It is reused: a later call that is no larger allocates nothing, except for
-///            positions that are tables
+///            tensor. A qk_norm needs another B (Sq H + Sk Hkv) D numbers and two cache lines. It
+///            is reused: a later call that is no larger allocates nothing, except for positions
+///            that are tables
 ///   Threads: one call at a time may use a tape
 template <class T>
 class MultiHeadTape {

@@ -10,6 +10,7 @@
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/nn/detail/linear_passes.hpp>
 #include <posenc/nn/detail/multi_head_parts.hpp>
+#include <posenc/nn/detail/qk_norms.hpp>
 #include <posenc/nn/linear.hpp>
 #include <posenc/nn/multi_head_tape.hpp>
 #include <posenc/simd/tier.hpp>
@@ -71,6 +72,10 @@ class MultiHeadBackward {
                    gradients.value_projection);
     check_gradient("gradients.output_projection", module.output_projection,
                    gradients.output_projection);
+    const auto& config = module.config();
+    check_qk_norms(name, module);
+    check_qk_norm(name, "gradients.query_norm", config, config.heads, gradients.query_norm, true);
+    check_qk_norm(name, "gradients.key_norm", config, config.kv_heads, gradients.key_norm, true);
     check_rotary();
   }
 
@@ -95,6 +100,7 @@ class MultiHeadBackward {
         {heads.q, heads.k, heads.v, heads.mixed, pass_.lse, grad_.mixed, attention_gradients},
         pass_.options, module_.bias(), gradients_.bias, workspace_, internal);
     backprop_rotation();
+    backprop_norms();
     backpropagate(module_.output_projection, tokens(heads.mixed), grad_out_, {},
                   gradients_.output_projection);
     backpropagate(module_.query_projection, pass_.x, tokens(grad_.q), inputs_.x,
@@ -132,6 +138,11 @@ class MultiHeadBackward {
                        "the tape holds a pass of another module: model_dim, key_input_dim, "
                        "value_input_dim, heads, kv_heads, head_dim and value_dim are ",
                        pass_widths, ", of this one ", module_widths);
+    }
+    const bool pass_has_norm = pass->projected.q.data != heads.q.data;
+    if (pass_has_norm != has_qk_norm(config) && !heads.q.empty()) {
+      fail<ConfigError>(name, "the tape holds a pass of another module, ",
+                        pass_has_norm ? "with" : "without", " a qk_norm");
     }
     return *pass;
   }
@@ -176,6 +187,10 @@ class MultiHeadBackward {
         const Index count = checked_mul_or(0, {x.batch, x.seq, x.dim});
         summand_ = {allocator.template allocate<T>(count), x.batch, x.seq, x.dim};
       }
+      if (has_qk_norm(module_.config())) {
+        query_scales_ = allocator.template allocate<double>(query_norm().rows());
+        key_scales_ = allocator.template allocate<double>(key_norm().rows());
+      }
       return allocator.bytes_used();
     };
     memory.reserve(1, allocate(ArenaAllocator(nullptr)));
@@ -201,6 +216,17 @@ class MultiHeadBackward {
       rotary.adjoint_queries(grad_.q, at);
       rotary.adjoint_keys(grad_.k, keys_at);
     }
+  }
+
+  HeadsNorm<T> query_norm() const { return {module_.config(), module_.query_norm, pass_.heads.q}; }
+  HeadsNorm<T> key_norm() const { return {module_.config(), module_.key_norm, pass_.heads.k}; }
+
+  /// Turns the gradients of normalised queries and keys into those of their projections.
+  void backprop_norms() {
+    if (!has_qk_norm(module_.config())) return;
+    const ProjectedHeads<T>& projected = pass_.projected;
+    query_norm().backward(device_, projected.q, grad_.q, gradients_.query_norm, query_scales_);
+    key_norm().backward(device_, projected.k, grad_.k, gradients_.key_norm, key_scales_);
   }
 
   template <class Gradient>
@@ -247,6 +273,7 @@ class MultiHeadBackward {
   Gradients& gradients_;
   AttentionWorkspace* workspace_ = nullptr;
   ModuleHeads<T> grad_;
+  double *query_scales_ = nullptr, *key_scales_ = nullptr;  ///< of each norm
   EmbeddingsView<T> summand_;  ///< has no data if grad_x is not computed
 };
 

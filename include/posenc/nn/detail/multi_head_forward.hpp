@@ -7,6 +7,7 @@
 #include <posenc/core/error.hpp>
 #include <posenc/kv/kv_cache.hpp>
 #include <posenc/nn/detail/multi_head_parts.hpp>
+#include <posenc/nn/detail/qk_norms.hpp>
 #include <posenc/nn/multi_head_config.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/device.hpp>
@@ -78,15 +79,22 @@ void apply_projection([[maybe_unused]] const D& device,
   }
 }
 
-/// Computes rotated queries, rotated keys, and values. The rotations take a separate pass: 0.3 % of
-/// attention's time, and less than that of the projections.
+/// Computes normalised and rotated queries and keys, and values. The projections of queries and
+/// keys are written to `projected`, which may be those of `heads`. The rotations take a separate
+/// pass: 0.3 % of attention's time, and less than that of the projections.
 template <Device D, class Module, class T>
 void project(const D& device, AttentionWorkspace& workspace, const Module& module,
              const ModuleInputs<T>& inputs, const Positions& query_positions,
-             const Positions& key_positions, const ModuleHeads<T>& heads) {
-  apply_projection(device, workspace, module.query_projection, inputs.x, tokens(heads.q));
-  apply_projection(device, workspace, module.key_projection, inputs.keys_from, tokens(heads.k));
+             const Positions& key_positions, const ProjectedHeads<T>& projected,
+             const ModuleHeads<T>& heads) {
+  apply_projection(device, workspace, module.query_projection, inputs.x, tokens(projected.q));
+  apply_projection(device, workspace, module.key_projection, inputs.keys_from, tokens(projected.k));
   apply_projection(device, workspace, module.value_projection, inputs.values_from, tokens(heads.v));
+  if (has_qk_norm(module.config())) {
+    const auto& config = module.config();
+    HeadsNorm<T>(config, module.query_norm, heads.q).apply(device, projected.q, heads.q);
+    HeadsNorm<T>(config, module.key_norm, heads.k).apply(device, projected.k, heads.k);
+  }
   const auto& rotary = module.rotary();
   if constexpr (requires { rotary.rotate_queries(heads.q, query_positions, device); }) {
     rotary.rotate_queries(heads.q, query_positions, device);

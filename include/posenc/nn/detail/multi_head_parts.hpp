@@ -25,6 +25,12 @@ struct ModuleHeads {
   HeadsView<T> q, k, v, mixed;
 };
 
+/// Outputs of the projections of queries and keys.
+template <class T>
+struct ProjectedHeads {
+  HeadsView<T> q, k;
+};
+
 /// Returns the token view of heads: the heads of a token are contiguous, as projections read them.
 template <class T>
 EmbeddingsView<T> tokens(const HeadsView<T>& x) noexcept {
