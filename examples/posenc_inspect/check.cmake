@@ -137,7 +137,7 @@ differs("axes of positions +1  .  0 [^\n]*\n.*Meaning of words:\n  axes of posit
 # Attention of layers: groups of layers in the report, and each member in the comparison.
 set(gemma "\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 12, \"num_attention_heads\": 8, \"hidden_size\": 2048")
 file(WRITE "${SCRATCH}/gemma.json" "{${gemma}, \"sliding_window\": 512}")
-expect(0 "layers +0 1 2 3 4 6 7 8 9 10: Sliding, heads 8, kv_heads 4, head_dim 256, value_dim 256, window the last 512, sinks no"
+expect(0 "layers +0 1 2 3 4 6 7 8 9 10: Sliding, heads 8, kv_heads 4, head_dim 256, value_dim 256, window the last 512, sinks no, qk_norm of heads .weights lack 1."
        "${SCRATCH}/gemma.json")
 file(COPY_FILE "${SCRATCH}/gemma.json" "${SCRATCH}/first.json")
 differs("attention +Sliding, [^|]*window the last 512[^|]*  .  Sliding, [^|]*window the last 1024[^|]* from entry 0 on"
@@ -148,11 +148,12 @@ differs("attention +Sliding[^|]*  .  [^|]*window 256 on both sides"
 string(REPLACE "12" "18" other "${gemma}")
 differs("layer_count +12  .  18" "{${other}, \"sliding_window\": 512}")
 
-# Sizes of the model.
+# Sizes of the model, and the norm of queries and keys.
 set(qwen "\"model_type\": \"qwen3\", \"num_hidden_layers\": 2, \"num_attention_heads\": 16, \"hidden_size\": 1024")
 file(WRITE "${SCRATCH}/first.json" "{${qwen}, \"vocab_size\": 151936, \"intermediate_size\": 3072, \"rms_norm_eps\": 1e-06, \"tie_word_embeddings\": true}")
 expect(0 "hidden_size +1024\n +vocabulary_size +151936\n +intermediate_sizes +3072\n +norm_epsilon +1e-06\n +tied_embeddings +yes\n"
        "${SCRATCH}/first.json")
+expect(0 "all layers +Global, [^\n]*qk_norm of heads\n" "${SCRATCH}/first.json")
 differs("intermediate_sizes +3072  .  1024 from entry 0 on" "{${qwen}, \"vocab_size\": 151936, \"intermediate_size\": 1024, \"rms_norm_eps\": 1e-06, \"tie_word_embeddings\": true}")
 differs("vocabulary_size +151936  .  none.*norm_epsilon +1e-06  .  1e-05.*tied_embeddings +yes  .  no"
         "{${qwen}, \"intermediate_size\": 3072, \"rms_norm_eps\": 1e-05, \"tie_word_embeddings\": false}")

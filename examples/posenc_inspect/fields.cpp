@@ -106,9 +106,27 @@ std::string word(const posenc::LayerWindow& window) {
   }
 }
 
+std::string word(posenc::LayerQkNorm norm) {
+  switch (norm) {
+    case posenc::LayerQkNorm::None:
+      return "none";
+    case posenc::LayerQkNorm::Heads:
+      return "of heads";
+    case posenc::LayerQkNorm::HeadsPlusOne:
+      return "of heads (weights lack 1)";
+    case posenc::LayerQkNorm::AllHeads:
+      return "of all heads";
+    case posenc::LayerQkNorm::LayerNorm:
+      return "layer norm";
+    default:
+      return "of heads after rotation";
+  }
+}
+
 /// Unknown values are omitted.
 std::string word(const posenc::LayerAttention& attention) {
-  const auto& [kind, heads, kv_heads, head_dim, value_dim, window, sinks, turns_back] = attention;
+  const auto& [kind, heads, kv_heads, head_dim, value_dim, window, sinks, turns_back, qk_norm] =
+      attention;
   std::string text = kind ? name_of(*kind) : "of an unknown kind";
   const auto add = [&text](const char* name, const auto& value) {
     if (value) text += std::string(", ") + name + " " + word(*value);
@@ -120,6 +138,7 @@ std::string word(const posenc::LayerAttention& attention) {
   add("window", window);
   add("sinks", sinks);
   if (turns_back) text += ", output turned back";
+  add("qk_norm", qk_norm);
   return text;
 }
 

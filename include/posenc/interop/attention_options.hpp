@@ -7,6 +7,7 @@
 #include <posenc/interop/layer_attention.hpp>
 #include <posenc/interop/model_settings.hpp>
 #include <posenc/interop/vision_settings.hpp>
+#include <posenc/nn/qk_norm.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -111,6 +112,33 @@ AttentionOptions<T> attention_options(const ModelSettings& model, Index layer,
   if (attention.window) options.window = detail::window_of(*attention.window, layer);
   options.sinks = sinks;
   return options;
+}
+
+/// Returns the norm of queries and keys of a layer (0-based), for MultiHeadAttentionConfig.
+///   Throws: ConfigError for a layer that does not exist, if its norm or the epsilon of norms is
+///           not known, and for norms that the module does not have
+inline QkNorm qk_norm_of_layer(const ModelSettings& model, Index layer) {
+  constexpr auto function = "qk_norm_of_layer";
+  const auto norm = attention_of_layer(model, layer).qk_norm;
+  if (!norm) {
+    detail::fail<ConfigError>(function, "the norm of queries and keys is not known for '",
+                              model.model_type, "', or layer ", layer, " has no softmax");
+  }
+  if (*norm == LayerQkNorm::None) return {};
+  if (*norm == LayerQkNorm::LayerNorm || *norm == LayerQkNorm::HeadsAfterRotation) {
+    detail::fail<ConfigError>(function, "layer ", layer, " has ",
+                              *norm == LayerQkNorm::LayerNorm
+                                  ? "a layer norm of queries and keys"
+                                  : "a norm of queries and keys after their rotation",
+                              ", which MultiHeadAttention does not have");
+  }
+  if (!model.norm_epsilon) {
+    detail::fail<ConfigError>(function, "the file does not tell the epsilon of norms");
+  }
+  return {.over = *norm == LayerQkNorm::AllHeads ? QkNormOver::AllHeads : QkNormOver::Head,
+          .weight = *norm == LayerQkNorm::HeadsPlusOne ? QkNormWeight::FactorMinusOne
+                                                       : QkNormWeight::Factor,
+          .epsilon = *model.norm_epsilon};
 }
 
 /// Returns AttentionOptions for a layer of a vision tower, where every patch attends to all patches

@@ -32,6 +32,16 @@ enum class WindowKind {
   BothSides  ///< size / 2 keys on either side, and the query's own
 };
 
+/// Norms of a layer's queries and keys.
+enum class LayerQkNorm {
+  None,               ///< none
+  Heads,              ///< RMS norm of each head before the rotation: Qwen3
+  HeadsPlusOne,       ///< like Heads; 1 is added to the weights of the file: Gemma 3
+  AllHeads,           ///< RMS norm of the projection before the rotation: OLMo 2
+  LayerNorm,          ///< layer norm of each head: Cohere
+  HeadsAfterRotation  ///< RMS norm of each head after the rotation: Hunyuan
+};
+
 /// Window of a layer, which limits the keys of its own sequence that a query sees.
 struct LayerWindow {
   WindowKind kind = WindowKind::None;  ///< shape of the window
@@ -91,6 +101,8 @@ struct LayerAttention {
   /// Values are the rotated keys, and the inverse rotation at the query's position, the rope's
   /// inverse(), is applied to the output: DeepSeek-V4.
   bool output_inverse_rotated = false;
+  /// Norms of queries and keys; empty if the reader does not know them for this model.
+  std::optional<LayerQkNorm> qk_norm = std::nullopt;
 
   /// True if all members are equal.
   friend bool operator==(const LayerAttention&, const LayerAttention&) = default;

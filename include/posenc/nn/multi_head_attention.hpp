@@ -217,9 +217,9 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
                   gradients, workspace);
   }
 
-  /// Computes self attention of new tokens with their complete sequences: normalises and rotates their keys,
-  /// appends keys and values to the cache, and attends to the cache. The result does not depend on
-  /// the number of tokens per call; see Accuracy above.
+  /// Computes self attention of new tokens with their complete sequences: normalises and rotates
+  /// their keys, appends keys and values to the cache, and attends to the cache. The result does not
+  /// depend on the number of tokens per call; see Accuracy above.
   ///   Shapes:   x, out [B, S, model_dim]; positions [B or 1, S]; batch row b continues
   ///             sequences[b] of the cache, no two the same
   ///   Packed:   with options.cu_seqlens_q [N + 1] and B = 1, tokens cu_seqlens_q[n] ..

@@ -4,6 +4,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/interop/detail/gguf_architecture.hpp>
 #include <posenc/interop/detail/gguf_layers.hpp>
+#include <posenc/interop/detail/qk_norm_rows.hpp>
 #include <posenc/interop/gguf_rules.hpp>
 #include <posenc/interop/layer_attention.hpp>
 #include <posenc/interop/model_settings.hpp>
@@ -113,6 +114,7 @@ class GgufAttention {
     layer.head_dim = model_.layers[is_second ? 1 : 0].rotary.head_dim;
     layer.value_dim = value_dim(is_latent, is_second, *layer.head_dim);
     if (is_known_) layer.sinks = architecture_.sinks;
+    layer.qk_norm = gguf_qk_norm(model_.model_type);
     if (window_) {
       layer.window = is_local ? *window_ : LayerWindow{};
       layer.kind = architecture_.has_indexer ? LayerKind::Sparse : layer_kind_of(*layer.window);

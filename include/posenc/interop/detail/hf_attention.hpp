@@ -5,6 +5,7 @@
 #include <posenc/interop/detail/hf_layers.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
+#include <posenc/interop/detail/qk_norm_rows.hpp>
 #include <posenc/interop/layer_attention.hpp>
 #include <posenc/interop/model_settings.hpp>
 
@@ -16,6 +17,15 @@
 
 POSENC_BEGIN
 namespace detail {
+
+/// Returns the norm of a model type; nullopt if it is not known.
+inline std::optional<LayerQkNorm> hf_qk_norm(const JsonKeys& config, std::string_view model_type) {
+  const QkNormRow* row = find_row(hf_qk_norms, model_type);
+  if (row == nullptr) return std::nullopt;
+  const bool is_on =
+      row->flag_key == nullptr || config.flag(row->flag_key).value_or(row->flag_default);
+  return is_on ? row->norm : LayerQkNorm::None;
+}
 
 /// Reader of heads and windows of each layer, for a model whose rotary layers have been read.
 class HfAttention {
@@ -31,6 +41,7 @@ class HfAttention {
     head_dim_ = head_dim;
     read_heads();
     read_window();
+    if (is_known_) qk_norm_ = hf_qk_norm(config_, model_.model_type);
     const auto given = config_.texts("layer_types");
     if (type_.layers.form == HfLayers::Step35) {
       types_ = hf_step35_types(config_);  // variants of rotary layers are ignored here
@@ -292,6 +303,7 @@ class HfAttention {
     if (is_local && local_value_dim_) layer.value_dim = local_value_dim_;
     layer.sinks = is_local ? local_sinks_ : global_sinks_;
     layer.output_inverse_rotated = defaults_.output_inverse_rotated;
+    layer.qk_norm = qk_norm_;
     layer.window = window_of(number, type);
     if (type == "cross_attention") {
       layer.kind = LayerKind::Cross;
@@ -365,6 +377,7 @@ class HfAttention {
   std::optional<std::vector<Index>> heads_of_layers_, kv_heads_of_layers_;
   std::optional<bool> local_sinks_, global_sinks_;
   std::optional<LayerWindow> window_;
+  std::optional<LayerQkNorm> qk_norm_;
 };
 
 }  // namespace detail
