@@ -10,6 +10,13 @@
 #include POSENC_DETAIL_STOP
 #endif
 
+// The texts of a single header have guards of their own, so they would be defined a second time.
+#ifdef POSENC_SINGLE_HEADER
+#error "posenc: a header posenc/... is included after a single header; include one or the other"
+#define POSENC_DETAIL_STOP <posenc/... after a single header>
+#include POSENC_DETAIL_STOP
+#endif
+
 #include <posenc/core/detail/instruction_sets.hpp>
 #include <posenc/core/version.hpp>
 
