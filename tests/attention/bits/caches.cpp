@@ -14,7 +14,6 @@ namespace {
 template <class T, class S>
 void report_cache(const std::string& name, const Shape& shape, const posenc::KvCacheConfig& config,
                   Index piece, void (*fill)(Call<T>&)) {
-  if (!takes_case(name)) return;
   Call<T> c(shape, 5);
   fill(c);
   c.memory.lse = {};
@@ -49,7 +48,7 @@ void report_cache(const std::string& name, const Shape& shape, const posenc::KvC
 }
 
 template <class T, class S>
-void report_caches(const std::string& types) {
+void report_caches(const std::string& types, Index pair) {
   const Shape shape{"", 2, 6, 2, 290, 290, 19, 21};
   const posenc::KvCacheConfig config{
       .sequences = 2, .kv_heads = 2, .head_dim = 19, .value_dim = 21, .capacity = 300};
@@ -59,20 +58,26 @@ void report_caches(const std::string& types) {
                                    .value_dim = 21,
                                    .window = 40,
                                    .max_append = 8};
-  report_cache<T, S>(types + "/tokens", shape, config, 1, [](Call<T>&) {});
-  report_cache<T, S>(types + "/pieces", shape, config, 53, [](Call<T>& c) { c.sinks(); });
-  report_cache<T, S>(types + "/biased", shape, config, 29, [](Call<T>& c) {
+  // Each case is run by two of the six pairs of types.
+  Index number = 0;
+  const auto report_one = [&](const std::string& name, const posenc::KvCacheConfig& of_cache,
+                              Index piece, void (*fill)(Call<T>&)) {
+    if (number++ % 3 == pair % 3)
+      report_cache<T, S>(types + "/" + name, shape, of_cache, piece, fill);
+  };
+  report_one("tokens", config, 1, [](Call<T>&) {});
+  report_one("pieces", config, 53, [](Call<T>& c) { c.sinks(); });
+  report_one("biased", config, 29, [](Call<T>& c) {
     c.slope();
     c.dropout();
     c.softcap(posenc::SoftcapOrder::AfterBias);
   });
-  report_cache<T, S>(types + "/ring", shape, ring, 6,
-                     [](Call<T>& c) { c.options.window = posenc::sliding_window(40); });
-  report_cache<T, S>(types + "/ring_alibi", shape, ring, 1, [](Call<T>& c) {
+  report_one("ring", ring, 6, [](Call<T>& c) { c.options.window = posenc::sliding_window(40); });
+  report_one("ring_alibi", ring, 1, [](Call<T>& c) {
     c.options.window = posenc::sliding_window(30);
     c.alibi();
   });
-  report_cache<T, S>(types + "/infinity", shape, config, 31, [](Call<T>& c) {
+  report_one("infinity", config, 31, [](Call<T>& c) {
     c.options.window = posenc::sliding_window(20);
     c.put(3, std::numeric_limits<double>::infinity());
     c.put(170, -std::numeric_limits<double>::infinity());
@@ -80,19 +85,19 @@ void report_caches(const std::string& types) {
 }
 
 template <class T, class S>
-void report_caches_of(const std::string& names) {
-  if constexpr (takes<T> && takes<S>) report_caches<T, S>(names);
+void report_caches_of(const std::string& names, Index pair) {
+  if constexpr (takes<T> && takes<S>) report_caches<T, S>(names, pair);
 }
 
 }  // namespace
 
 void report_all_caches() {
-  report_caches_of<float, float>("float_in_float");
-  report_caches_of<float, Eigen::half>("float_in_half");
-  report_caches_of<float, Eigen::bfloat16>("float_in_bfloat16");
-  report_caches_of<double, double>("double_in_double");
-  report_caches_of<Eigen::half, Eigen::half>("half_in_half");
-  report_caches_of<Eigen::bfloat16, Eigen::bfloat16>("bfloat16_in_bfloat16");
+  report_caches_of<float, float>("float_in_float", 0);
+  report_caches_of<float, Eigen::half>("float_in_half", 1);
+  report_caches_of<float, Eigen::bfloat16>("float_in_bfloat16", 2);
+  report_caches_of<double, double>("double_in_double", 3);
+  report_caches_of<Eigen::half, Eigen::half>("half_in_half", 4);
+  report_caches_of<Eigen::bfloat16, Eigen::bfloat16>("bfloat16_in_bfloat16", 5);
 }
 
 }  // namespace bits

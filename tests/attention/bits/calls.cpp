@@ -7,17 +7,17 @@ namespace bits {
 namespace {
 
 template <class T>
-void report_calls_of(const std::string& name) {
-  if constexpr (takes<T>) report_calls<T>(name);
+void report_calls_of(const std::string& name, Type type) {
+  if constexpr (takes<T>) report_calls<T>(name, type);
 }
 
 }  // namespace
 
 void report_all_calls() {
-  report_calls_of<float>("float");
-  report_calls_of<double>("double");
-  report_calls_of<Eigen::half>("half");
-  report_calls_of<Eigen::bfloat16>("bfloat16");
+  report_calls_of<float>("float", Type::Float);
+  report_calls_of<double>("double", Type::Double);
+  report_calls_of<Eigen::half>("half", Type::Half);
+  report_calls_of<Eigen::bfloat16>("bfloat16", Type::Bfloat16);
 }
 
 }  // namespace bits

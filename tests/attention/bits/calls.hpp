@@ -283,38 +283,50 @@ void run(Call<T>& c, const Turns& turns = {}) {
   }
 }
 
+/// Element types of the calls, in the order of the record.
+enum class Type { Float, Double, Half, Bfloat16 };
+
+/// True if a set of options has a case of the type. Float has a case of every set, double of every
+/// second set, and both 16-bit types of the other sets.
+constexpr bool has_options(Type type, std::size_t set) {
+  return type == Type::Float || (set % 2 == 0) == (type == Type::Double);
+}
+
+/// Runs every set of options on one shape, another one for each type.
 template <class T>
-void report_calls(const std::string& type) {
+void report_calls(const std::string& name_of_type, Type type) {
   const std::vector<Shape> shapes{
       {"small", 2, 4, 2, 5, 7, 16, 16},       {"odd", 2, 6, 2, 37, 300, 19, 21},
       {"square", 1, 8, 2, 150, 150, 64, 32},  {"decode", 3, 8, 2, 1, 500, 32, 48},
       {"ungrouped", 1, 3, 3, 33, 391, 40, 8}, {"long", 1, 1, 1, 300, 260, 9, 16},
   };
+  const auto report_call = [&](const Shape& shape, const std::string& set, std::uint64_t seed,
+                               void (*fill)(Call<T>&), bool packed) {
+    Call<T> c(shape, seed);
+    fill(c);
+    if (packed) c.packed();
+    run(c);
+    Hash hash;
+    c.add_results(hash);
+    report(name_of_type + "/" + shape.name + (packed ? "/packed_" : "/") + set, hash);
+  };
+  const auto offset = static_cast<std::size_t>(type);
   std::uint64_t seed = 0;
-  for (const Shape& shape : shapes) {
-    for (const auto& [set, fill] : option_sets<T>()) {
+  for (std::size_t s = 0; s < shapes.size(); ++s) {
+    const auto is_of_shape = [&](std::size_t set) {
+      return has_options(type, set) && (set + offset) % shapes.size() == s;
+    };
+    const auto& sets = option_sets<T>();
+    for (std::size_t set = 0; set < sets.size(); ++set) {
       ++seed;
-      const std::string name = type + "/" + shape.name + "/" + set;
-      if (!takes_case(name)) continue;
-      Call<T> c(shape, seed);
-      fill(c);
-      run(c);
-      Hash hash;
-      c.add_results(hash);
-      report(name, hash);
+      if (is_of_shape(set)) report_call(shapes[s], sets[set].first, seed, sets[set].second, false);
     }
-    if (shape.batch != 1) continue;
-    for (const auto& [name, fill] : option_sets<T>()) {
-      const std::string of_set = name;
-      if (of_set != "every_key" && of_set != "window" && of_set != "all" && of_set != "alibi")
-        continue;
-      Call<T> c(shape, ++seed);
-      fill(c);
-      c.packed();
-      run(c);
-      Hash hash;
-      c.add_results(hash);
-      report(type + "/" + shape.name + "/packed_" + of_set, hash);
+    if (shapes[s].batch != 1) continue;
+    for (const auto& [set, fill] : sets) {
+      const std::string name = set;
+      if (name != "every_key" && name != "window" && name != "all" && name != "alibi") continue;
+      ++seed;
+      if (seed % 4 == offset) report_call(shapes[s], name, seed, fill, true);
     }
   }
   // Tiles of keys are distributed over threads.
@@ -324,7 +336,7 @@ void report_calls(const std::string& type) {
   run(c, {.threads = 16, .part = 1});
   Hash hash;
   c.add_results(hash);
-  report(type + "/split/slope", hash);
+  report(name_of_type + "/split/slope", hash);
 }
 
 }  // namespace bits

@@ -6,6 +6,7 @@
 #include <posenc/rotary/rope.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace bits {
 namespace {
@@ -18,20 +19,18 @@ posenc::EmbeddingsView<T> tokens(Heads<T>& x, Index first, Index count) {
 /// Runs FixedOrderLinear separately, on one row, which it computes without packing, and on several.
 template <class T>
 void report_linear(const std::string& type) {
-  for (const Index in : {1, 19, 64}) {
-    for (const Index out : {3, 130, 256}) {
-      Hash hash;
-      posenc::FixedOrderLinear<T> linear(in, out, true);
-      linear.randomize(9);
-      Random random(static_cast<std::uint64_t>(in + out));
-      for (Index n = 0; n < out; ++n) linear.bias.data()[n] = static_cast<T>(random.number());
-      for (const Index rows : {1, 2, 13, 40}) {
-        Heads<T> x(1, rows, 1, in, random), y(1, rows, 1, out);
-        linear.apply(tokens(x, 0, rows), tokens(y, 0, rows));
-        hash.add(y.values);
-      }
-      report(type + "/linear/" + std::to_string(in) + "_to_" + std::to_string(out), hash);
+  for (const auto& [in, out] : {std::pair<Index, Index>{1, 130}, {19, 256}, {64, 3}}) {
+    Hash hash;
+    posenc::FixedOrderLinear<T> linear(in, out, true);
+    linear.randomize(9);
+    Random random(static_cast<std::uint64_t>(in + out));
+    for (Index n = 0; n < out; ++n) linear.bias.data()[n] = static_cast<T>(random.number());
+    for (const Index rows : {1, 2, 13, 40}) {
+      Heads<T> x(1, rows, 1, in, random), y(1, rows, 1, out);
+      linear.apply(tokens(x, 0, rows), tokens(y, 0, rows));
+      hash.add(y.values);
     }
+    report(type + "/linear/" + std::to_string(in) + "_to_" + std::to_string(out), hash);
   }
 }
 

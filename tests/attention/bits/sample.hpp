@@ -6,10 +6,8 @@
 #include <Eigen/Core>
 
 #include <concepts>
-#include <cstdint>
-#include <string_view>
 
-// With POSENC_SAMPLE_OF_RECORD the cases are a sample of those on record.
+// With POSENC_SAMPLE_OF_RECORD the cases are those of some types.
 namespace bits {
 
 #if !defined(POSENC_SAMPLE_OF_RECORD)
@@ -32,12 +30,5 @@ constexpr bool takes =
     !is_sample || (std::same_as<T, Eigen::bfloat16>
                        ? is_wide
                        : !POSENC_BFLOAT16_PRODUCTS && is_wide == std::same_as<T, float>);
-
-/// True if this case of a type is included. A sample has one of three, the same ones in each run.
-inline bool takes_case(std::string_view name) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return !is_sample || (hash >> 32) % 3 == 0;
-}
 
 }  // namespace bits
