@@ -187,7 +187,8 @@ write_single_header(posenc_rope.hpp
 // they take. Needs C++20, and no other library.
 " "${includes}\n")
 
-# The whole library. Headers that read config.json are there if nlohmann-json is.
+# The whole library. The headers that read config.json need nlohmann-json, which takes longer to compile than most of posenc, so
+# that the mere presence of its header must not include it.
 set(needs_json hf_config.hpp hf_widths.hpp)
 file(GLOB interop RELATIVE "${SOURCE_DIR}/include/posenc/interop" "${SOURCE_DIR}/include/posenc/interop/*.hpp")
 list(REMOVE_ITEM interop ${needs_json})
@@ -197,5 +198,5 @@ string(REPLACE ";" "" interop "${interop}")
 string(REPLACE ";" "" needs_json "${needs_json}")
 write_single_header(posenc_all.hpp
 "// All of posenc. Needs C++20 and Eigen 3.4 or 5. The reader of config.json is part of it if
-// <nlohmann/json.hpp> is in the include path.
-" "#include <posenc/posenc.hpp>\n${interop}#if __has_include(<nlohmann/json.hpp>)\n${needs_json}#endif\n")
+// <nlohmann/json.hpp> is included before it.
+" "#include <posenc/posenc.hpp>\n${interop}#ifdef NLOHMANN_JSON_VERSION_MAJOR\n${needs_json}#endif\n")
