@@ -107,7 +107,6 @@ int main() {
   std::vector<double> losses;
   std::uint32_t state = 1;
   const auto positions = posenc::Positions::range(0, seq);
-  // excerpt: training
   posenc::MultiHeadTape<float> tape;  // activations for backward(); its memory is reused
   for (int step = 0; step < 400; ++step) {
     draw(state, x, target);
@@ -119,7 +118,6 @@ int main() {
     optimiser.step(module, gradients);
     losses.push_back(mean_square(y, target));
   }
-  // end of excerpt
   std::cout << std::fixed << std::setprecision(3);
   for (const std::size_t step : {0U, 100U, 200U, 300U, 399U}) {
     std::cout << "step " << std::setw(3) << step << ": mean square error " << losses[step] << '\n';
