@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT
+// The lines of extending.md: a bias with a gradient, a frequency rule and a rotary encoding of one's
+// own, with checks of what posenc requires of them.
+#include <posenc/attention/attention.hpp>
+#include <posenc/attention/attention_backward.hpp>
+#include <posenc/concepts.hpp>
+#include <posenc/frequency/unscaled.hpp>
+#include <posenc/rotary/rope.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <iostream>
+#include <span>
+#include <utility>
+#include <vector>
+
+using posenc::Index;
+
+namespace mine {
+
+/// Bias exp(log_weight[head] - |query - key| / reach): it raises the scores of near keys.
+class NearBias {
+ public:
+  NearBias(std::vector<double> log_weights, double reach)
+      : log_weights_(std::move(log_weights)), reach_(reach) {}
+
+  Index heads() const { return static_cast<Index>(log_weights_.size()); }
+
+  template <std::floating_point Real>
+  void add(Index head, std::span<const double> query_positions,
+           std::span<const double> key_positions, posenc::MatrixView<Real> tile) const {
+    for (Index i = 0; i < tile.rows; ++i) {
+      for (Index j = 0; j < tile.cols; ++j) {
+        const double distance = at(query_positions, i) - at(key_positions, j);
+        tile.row(i)[j] += static_cast<Real>(value(head, distance));
+      }
+    }
+  }
+
+  /// Optional: makes this a DistanceBias, which attention() evaluates once per distance.
+  using DistanceBiasSelf = NearBias;
+  template <std::floating_point Real>
+  void write_values(Index head, double farthest, std::span<Real> values) const {
+    for (Real& x : values) x = static_cast<Real>(value(head, farthest--));
+  }
+
+  /// Optional: the gradient of log_weights.
+  std::vector<double> zero_gradient() const { return std::vector<double>(log_weights_.size()); }
+
+  template <std::floating_point Real>
+  void add_gradient(Index head, std::span<const double> query_positions,
+                    std::span<const double> key_positions, posenc::MatrixView<const Real> grad,
+                    std::vector<double>& gradient) const {
+    double sum = 0;
+    for (Index i = 0; i < grad.rows; ++i) {
+      for (Index j = 0; j < grad.cols; ++j) {
+        const double distance = at(query_positions, i) - at(key_positions, j);
+        sum += static_cast<double>(grad.row(i)[j]) * value(head, distance);
+      }
+    }
+    gradient[static_cast<std::size_t>(head)] += sum;
+  }
+
+ private:
+  static double at(std::span<const double> positions, Index n) {
+    return positions[static_cast<std::size_t>(n)];
+  }
+  double value(Index head, double distance) const {
+    return std::exp(log_weights_[static_cast<std::size_t>(head)] - std::abs(distance) / reach_);
+  }
+
+  std::vector<double> log_weights_;
+  double reach_;
+};
+
+static_assert(posenc::ScoreBias<NearBias, float>);
+static_assert(posenc::DistanceBias<NearBias, float>);
+static_assert(posenc::LearnedScoreBias<NearBias, float, std::vector<double>>);
+
+/// Frequency rule: wavelengths from `shortest` to `longest` tokens in a geometric sequence.
+struct Wavelengths {
+  Index rotary_dim = 0;
+  double shortest = 0, longest = 0;
+};
+
+posenc::Frequencies frequencies(const Wavelengths& rule) {
+  const Index pairs = rule.rotary_dim / 2;
+  std::vector<double> inv_freq;  // radians per token
+  for (Index i = 0; i < pairs; ++i) {
+    const double step = static_cast<double>(i) / static_cast<double>(pairs - 1);
+    const double wavelength = rule.shortest * std::pow(rule.longest / rule.shortest, step);
+    inv_freq.push_back(2 * 3.141592653589793 / wavelength);
+  }
+  return posenc::Frequencies::from_inv_freq(inv_freq);
+}
+
+/// Rotary encoding with frequencies of its own for each KV head. The query heads that share a KV
+/// head rotate as it does.
+class RopePerHead {
+ public:
+  explicit RopePerHead(std::vector<posenc::Rope<posenc::HalfRotate>> ropes)
+      : ropes_(std::move(ropes)) {}
+
+  template <class T>
+  void rotate_queries(posenc::HeadsView<T> q, const posenc::Positions& positions) const {
+    for_each_head(q, [&](const auto& rope, auto head) { rope.rotate(head, positions); });
+  }
+  template <class T>
+  void rotate_keys(posenc::HeadsView<T> k, const posenc::Positions& positions) const {
+    rotate_queries(k, positions);
+  }
+
+  /// Optional: makes this a DifferentiableRotary, which training needs.
+  template <class T>
+  void adjoint_queries(posenc::HeadsView<T> grad_q, const posenc::Positions& positions) const {
+    for_each_head(grad_q, [&](const auto& rope, auto head) { rope.adjoint(head, positions); });
+  }
+  template <class T>
+  void adjoint_keys(posenc::HeadsView<T> grad_k, const posenc::Positions& positions) const {
+    adjoint_queries(grad_k, positions);
+  }
+
+  double softmax_scale_multiplier() const { return 1; }
+
+ private:
+  template <class T, class Use>
+  void for_each_head(posenc::HeadsView<T> x, const Use& use) const {
+    for (Index h = 0; h < x.heads; ++h) {
+      const Index kv_head = h * static_cast<Index>(ropes_.size()) / x.heads;
+      use(ropes_[static_cast<std::size_t>(kv_head)], posenc::slice_heads(x, h, 1));
+    }
+  }
+
+  std::vector<posenc::Rope<posenc::HalfRotate>> ropes_;
+};
+
+static_assert(posenc::DifferentiableRotary<RopePerHead, float>);
+
+}  // namespace mine
+
+namespace {
+
+int failures = 0;
+
+void expect(bool holds, const char* claim) {
+  if (holds) return;
+  std::cout << "wrong: " << claim << '\n';
+  ++failures;
+}
+
+constexpr Index seq = 9, heads = 2, dim = 16;
+
+/// Tensor x(s, h, d) of one sequence, in double.
+class Heads {
+ public:
+  explicit Heads(std::uint32_t state = 0) : numbers_(static_cast<std::size_t>(seq * heads * dim)) {
+    for (double& x : numbers_) {
+      if (state == 0) break;
+      state = state * 1664525 + 1013904223;
+      x = static_cast<double>(state) / 2147483648.0 - 1;
+    }
+  }
+  posenc::HeadsView<double> view() {
+    return {.data = numbers_.data(), .batch = 1, .seq = seq, .heads = heads, .dim = dim};
+  }
+  double dot(const Heads& other) const {
+    double sum = 0;
+    for (std::size_t i = 0; i < numbers_.size(); ++i) sum += numbers_[i] * other.numbers_[i];
+    return sum;
+  }
+  bool operator==(const Heads& other) const { return numbers_ == other.numbers_; }
+
+ private:
+  std::vector<double> numbers_;
+};
+
+const posenc::AttentionOptions<double> causal{.causal = posenc::Causal::TopLeft};
+
+double loss(const mine::NearBias& bias, Heads weight, std::vector<double>* gradient = nullptr) {
+  Heads q(1), k(2), v(3), out;
+  std::vector<double> lse_memory(static_cast<std::size_t>(heads * seq));
+  const posenc::LseView<double> lse{
+      .data = lse_memory.data(), .batch = 1, .heads = heads, .queries = seq};
+  posenc::attention(q.view(), k.view(), v.view(), out.view(), causal, bias, {.lse = lse});
+  if (gradient != nullptr) {
+    posenc::attention_backward<double>(q.view(), k.view(), v.view(), out.view(), lse, weight.view(),
+                                       {}, causal, bias, *gradient);
+  }
+  return out.dot(weight);
+}
+
+/// NearBias by add() alone, as an independent path through attention().
+struct AddOnly {
+  mine::NearBias bias;
+  template <std::floating_point Real>
+  void add(Index head, std::span<const double> query_positions,
+           std::span<const double> key_positions, posenc::MatrixView<Real> tile) const {
+    bias.add(head, query_positions, key_positions, tile);
+  }
+};
+
+void bias() {
+  const mine::NearBias near_keys({0.5, -1}, 4);
+  Heads q(1), k(2), v(3), by_distance, by_add;
+  posenc::attention(q.view(), k.view(), v.view(), by_distance.view(), causal, near_keys);
+  posenc::attention(q.view(), k.view(), v.view(), by_add.view(), causal, AddOnly{near_keys});
+  expect(by_distance == by_add, "add() and write_values() agree in every bit");
+
+  const Heads weight(4);
+  auto gradient = near_keys.zero_gradient();
+  loss(near_keys, weight, &gradient);
+  const double difference = (loss(mine::NearBias({0.5, -1 + 1e-5}, 4), weight) -
+                             loss(mine::NearBias({0.5, -1 - 1e-5}, 4), weight)) /
+                            2e-5;
+  expect(std::abs(gradient[1] - difference) < 1e-8, "the gradient is the derivative");
+}
+
+/// Returns the scores of the first query, at position `first`, with keys from `first` on.
+template <class Rotary>
+std::vector<double> scores(const Rotary& rotary, Index first, Index head = 0) {
+  Heads q(1), k(2);
+  rotary.rotate_queries(q.view(), posenc::Positions::range(first, seq));
+  rotary.rotate_keys(k.view(), posenc::Positions::range(first, seq));
+  std::vector<double> found;
+  for (Index s = 0; s < seq; ++s) {
+    double sum = 0;
+    for (Index d = 0; d < dim; ++d) {
+      sum += q.view().row(0, 0, head)[d] * k.view().row(0, s, head)[d];
+    }
+    found.push_back(sum);
+  }
+  return found;
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+  return largest;
+}
+
+void rule() {
+  const posenc::Rope<posenc::HalfRotate> rope(
+      mine::Wavelengths{.rotary_dim = 16, .shortest = 6, .longest = 8192});
+  expect(rope.frequencies().pairs() == 8, "eight pairs");
+  expect(largest_difference(scores(rope, 0), scores(rope, 5000)) < 1e-12,
+         "scores depend on distances alone");
+}
+
+void rotary() {
+  using Rope = posenc::Rope<posenc::HalfRotate>;
+  const mine::RopePerHead rotary({Rope(posenc::Unscaled{.rotary_dim = dim, .base = 10000}),
+                                  Rope(posenc::Unscaled{.rotary_dim = dim, .base = 500000})});
+  for (const Index head : {0, 1}) {
+    expect(largest_difference(scores(rotary, 0, head), scores(rotary, 5000, head)) < 1e-12,
+           "scores depend on distances alone");
+  }
+
+  const auto positions = posenc::Positions::range(95, seq);
+  Heads x(1), y(2), rotated = x, back = y;
+  rotary.rotate_queries(rotated.view(), positions);
+  rotary.adjoint_queries(back.view(), positions);
+  expect(std::abs(rotated.dot(y) - x.dot(back)) < 1e-12, "the adjoint is the transpose");
+}
+
+}  // namespace
+
+int main() {
+  bias();
+  rule();
+  rotary();
+  if (failures == 0) std::cout << "all claims of extending.md hold\n";
+  return failures;
+}
