@@ -4,6 +4,8 @@
 #
 #   tests/words/check.sh openings   first word of every comment in include/, tests/, bench/ and examples/
 #   tests/words/check.sh readme     length of README.md (200 lines at most), and the relative links of all pages
+#   tests/words/check.sh headers    rows of examples/guide/headers.md: each public header once, with the rooms of posenc
+#                                   and the libraries that it includes, directly or indirectly
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -107,7 +109,57 @@ readme() {
   return "$failed"
 }
 
+# A row is | [name](path) | use | includes | cost |. Rooms are listed in the order of the library.
+headers() {
+  local page=examples/guide/headers.md expected found
+  expected="$(find include/posenc -name '*.hpp' -print0 | sort -z | xargs -0 awk '
+    FNR == 1 { headers[++count] = FILENAME; sub(/^include\//, "", headers[count]) }
+    /^[ \t]*#[ \t]*include[ \t]*</ {
+      sub(/^[^<]*</, ""); sub(/>.*/, "")
+      if ($0 ~ /^(posenc|Eigen|unsupported|nlohmann)\//) edges[headers[count]] = edges[headers[count]] " " $0
+    }
+    function visit(header,    list, n, i) {
+      if (header in seen) return
+      seen[header] = 1
+      n = split(edges[header], list, " ")
+      for (i = 1; i <= n; ++i) visit(list[i])
+    }
+    END {
+      rooms = split("core simd tensor concepts frequency kernels additive rotary bias attention kv nn interop", room, " ")
+      for (i = 1; i <= count; ++i) {
+        header = headers[i]
+        if (header ~ /\/(detail|kernels)\//) continue
+        split("", seen); split("", has)
+        visit(header)
+        for (other in seen) {
+          split(other, part, "/")
+          sub(/\.hpp$/, "", part[2])
+          if (part[1] == "posenc") has[part[2]] = 1
+          else has[part[1] ~ /^nlohmann/ ? "nlohmann-json" : "Eigen"] = 1
+        }
+        split(header, part, "/")
+        sub(/\.hpp$/, "", part[2])
+        list = ""
+        for (r = 1; r <= rooms; ++r) if (room[r] in has && room[r] != part[2]) list = list " " room[r]
+        if ("Eigen" in has) list = list " **Eigen**"
+        if ("nlohmann-json" in has) list = list " **nlohmann-json**"
+        sub(/^ /, "", list)
+        print header "\t" (list == "" ? "nothing" : list)
+      }
+    }' | LC_ALL=C sort)"
+  found="$(awk -F ' *[|] *' '/^[|] \[/ {
+    path = $2
+    sub(/^[^(]*\(\.\.\/\.\.\/include\//, "", path); sub(/\).*/, "", path)
+    print path "\t" $4
+  }' "$page" | LC_ALL=C sort)"
+  if [[ "$found" != "$expected" ]]; then
+    echo "$page differs from include/posenc (<: the page, >: the library):"
+    diff <(printf '%s\n' "$found") <(printf '%s\n' "$expected") || true
+    return 1
+  fi
+}
+
 case "${1:-}" in
-  openings | readme) "$1" ;;
-  *) echo "check.sh: unknown argument '${1:-}'; use openings or readme" >&2; exit 2 ;;
+  openings | readme | headers) "$1" ;;
+  *) echo "check.sh: unknown argument '${1:-}'; use openings, readme or headers" >&2; exit 2 ;;
 esac
