@@ -62,7 +62,7 @@ if command -v clang++ >/dev/null; then
   read -ra mpi <<<"$(pkg-config --cflags-only-I ompi-cxx 2>/dev/null | sed 's/-I/-isystem /g')"
   cd "$source_dir/examples"
   gradients=train_short_test_long/gradient_check.cpp  # a separate program
-  for source in *.cpp "$gradients"; do add "${clang[@]}" "$source"; done
+  for source in *.cpp guide/*.cpp "$gradients"; do add "${clang[@]}" "$source"; done
   for program in posenc_inspect tour train_short_test_long; do
     mapfile -t sources < <(printf '%s\n' "$program"/*.cpp | grep -vxF "$gradients")
     jointly "${clang[@]}" -- "${sources[@]}"
