@@ -4,7 +4,8 @@
 #
 #   cmake/install-deps.sh            everything that README's commands need
 #   cmake/install-deps.sh tour|test|bench   only what that command needs
-#   cmake/install-deps.sh ci         everything, clang's compiler and tools, cross compilers with qemu, node, and meson
+#   cmake/install-deps.sh docs       what the documentation needs: cmake/docs
+#   cmake/install-deps.sh ci         everything, also for the documentation, clang's compiler and tools, cross compilers with qemu, node, and meson
 #   cmake/install-deps.sh peers      what bench needs, and the libraries that POSENC_BENCH_PEERS measures beside posenc
 set -euo pipefail
 
@@ -19,6 +20,7 @@ tour=(gnuplot-nox)
 tests=(catch2 libmpfr-dev nlohmann-json3-dev pkg-config)
 cluster=(libopenmpi-dev openmpi-bin)  # for examples/ring_attention alone
 bench=(libbenchmark-dev)
+docs=(doxygen python3-sphinx python3-myst-parser furo)
 peers=(libopenblas-dev libdnnl-dev libtorch-dev)
 tools=(clang clang-format clang-tidy libclang-rt-dev libc++-dev g++-aarch64-linux-gnu qemu-user g++-mingw-w64-x86-64-posix
   g++-riscv64-linux-gnu wasi-libc libc++-dev-wasm32 libclang-rt-dev-wasm32 lld nodejs meson)
@@ -27,10 +29,11 @@ case "${1:-all}" in
   tour) needed=("${build[@]}" "${tour[@]}") ;;
   test) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}") ;;
   bench) needed=("${build[@]}" "${bench[@]}") ;;
+  docs) needed=("${build[@]}" "${docs[@]}") ;;
   peers) needed=("${build[@]}" "${bench[@]}" "${peers[@]}") ;;
   all) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}" "${bench[@]}") ;;
-  ci) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}" "${bench[@]}" "${tools[@]}") ;;
-  *) fail "unknown argument '$1'; use tour, test, bench, peers, ci, or nothing for all but peers and ci" ;;
+  ci) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}" "${bench[@]}" "${docs[@]}" "${tools[@]}") ;;
+  *) fail "unknown argument '$1'; use tour, test, bench, docs, peers, ci, or nothing for all but docs, peers and ci" ;;
 esac
 
 # A program counts wherever it comes from; a library counts as a package.
@@ -47,7 +50,7 @@ is_present() {
     g++-mingw-w64-x86-64-posix) command -v x86_64-w64-mingw32-g++-posix >/dev/null ;;
     openmpi-bin) command -v mpirun >/dev/null ;;
     qemu-user) command -v qemu-aarch64 >/dev/null ;;
-    cmake | git | pkg-config | clang-format | clang-tidy | meson) command -v "$1" >/dev/null ;;
+    cmake | git | pkg-config | clang-format | clang-tidy | meson | doxygen) command -v "$1" >/dev/null ;;
     *) [[ "$(dpkg-query --show --showformat '${db:Status-Status}' "$1" 2>/dev/null)" == installed ]] ;;
   esac
 }

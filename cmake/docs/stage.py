@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Lays out the sources of the site: the repository's pages under their names in the site, with links to each other; one page
+per header, room and program, which conf.py's extension fills.
+
+    stage.py <repository> <output folder>
+"""
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+# Pages of the repository, in the order of the site's contents, by part of the site.
+PARTS = {
+    "Start": {"README.md": "readme", "cmake/README.md": "install", "cmake/packaging/README.md": "packaging"},
+    "Guide": {
+        "examples/guide/tensors.md": "guide/tensors",
+        "examples/guide/rotation.md": "guide/rotation",
+        "examples/guide/attention.md": "guide/attention",
+        "examples/guide/model_files.md": "guide/model_files",
+        "examples/guide/training.md": "guide/training",
+    },
+    "Programs": {
+        "examples/README.md": "programs/index",
+        "examples/train_short_test_long/README.md": "programs/train_short_test_long",
+        "examples/ring_attention/README.md": "programs/ring_attention",
+    },
+    "Design": {
+        "include/posenc/README.md": "design",
+        "include/posenc/frequency/README.md": "design/frequency",
+        "include/posenc/kernels/README.md": "design/kernels",
+        "include/posenc/attention/README.md": "design/attention",
+        "include/posenc/kv/README.md": "design/kv",
+        "include/posenc/nn/README.md": "design/nn",
+        "include/posenc/interop/README.md": "design/interop",
+    },
+    "Project": {
+        "bench/README.md": "benchmarks",
+        "tests/README.md": "tests",
+        "CONTRIBUTING.md": "contributing",
+        "CHANGELOG.md": "changelog",
+        "cmake/docs/README.md": "site",
+        ".github/SECURITY.md": "security",
+    },
+}
+PAGES = {path: page for pages in PARTS.values() for path, page in pages.items()}
+INTERNAL = "kernels/"  # a room whose names are all in namespace detail
+# A fenced block, a link, or inline code, in which links are text.
+MARKUP = re.compile(r"^ *```.*?^ *```|\[(?:`[^`]*`|[^\[\]`])*\]\((?P<link>[^()\s]+)\)|`[^`]*`", re.M | re.S)
+
+
+class Stage:
+    def __init__(self, repository, output):
+        self.repository = repository
+        self.output = output
+        self.programs = {}  # path in the repository -> page
+        self.kept = set()
+
+    def write(self, page, text, suffix):
+        """Writes a page if it has changed, so that Sphinx reads only what has."""
+        file = self.output / (page + suffix)
+        self.kept.add(file)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if not file.exists() or file.read_text() != text:
+            file.write_text(text)
+
+    def target(self, path, link):
+        """Returns the page that a link of a page of the repository leads to, and its anchor."""
+        file, _, anchor = link.partition("#")
+        if not file:
+            return None
+        file = os.path.normpath(os.path.join(os.path.dirname(path), file))
+        if file in PAGES:
+            return PAGES[file], ".md", anchor
+        header = re.fullmatch(r"include/posenc/((?!kernels/)(?:(?!detail/).)*)\.hpp", file)
+        if header:
+            return "reference/" + header[1], ".rst", ""
+        room = re.fullmatch(r"include/posenc/(\w+)", file)
+        if room:
+            return f"reference/{room[1]}/index", ".rst", ""
+        if file.endswith(".cpp"):
+            return self.programs.setdefault(file, "programs/" + Path(file).stem), ".rst", ""
+        sys.exit(f"{path}: the site has no page for {link}; see PARTS of cmake/docs/stage.py")
+
+    def rewritten(self, path, page, text):
+        """Returns a page whose relative links lead to pages of the site."""
+
+        def replaced(match):
+            link = match["link"]
+            target = None if not link or re.match(r"[a-z]+:", link) else self.target(path, link)
+            if target is None:
+                return match[0]
+            to, suffix, anchor = target
+            relative = os.path.relpath(to + suffix, os.path.dirname(page) or ".")
+            return match[0].removesuffix(f"{link})") + relative + (f"#{anchor}" if anchor else "") + ")"
+
+        return MARKUP.sub(replaced, text)
+
+    def pages(self):
+        for path, page in PAGES.items():
+            self.write(page, self.rewritten(path, page, (self.repository / path).read_text()), ".md")
+
+    def program_pages(self):
+        for path, page in sorted(self.programs.items()):
+            title = Path(path).name
+            code = (self.repository / path).read_text().replace("\n", "\n   ").rstrip()
+            text = f":orphan:\n\n{title}\n{'=' * len(title)}\n\n``{path}``\n\n.. code-block:: cpp\n\n   {code}\n"
+            self.write(page, text, ".rst")
+
+    def rooms(self):
+        """Returns the rows of the table of rooms: folder or file -> its text."""
+        text = (self.repository / "include/posenc/README.md").read_text()
+        table = re.search(r"^\| room \|.*\n\|[-| ]+\n((?:\|.*\n)+)", text, re.M)[1]
+        return {r[0].strip("`/"): r[1] for r in re.findall(r"^\| (`[^`]+`) \| (.*?) \|", table, re.M)}
+
+    def reference(self):
+        include = self.repository / "include/posenc"
+        headers = sorted(str(p.relative_to(include)) for p in include.rglob("*.hpp") if "detail" not in p.parts)
+        headers = [h for h in headers if not h.startswith(INTERNAL)]
+        names_of_room = {}
+        for header in headers:
+            names_of_room.setdefault(os.path.dirname(header), []).append(header)
+            self.write("reference/" + header.removesuffix(".hpp"),
+                       f"{header}\n{'=' * len(header)}\n\n.. posenc-header:: {header}\n", ".rst")
+        rooms = []
+        for room, text in self.rooms().items():
+            if room not in names_of_room:
+                continue
+            rooms.append(room)
+            page = f"reference/{room}/index"
+            design = PAGES.get(f"include/posenc/{room}/README.md")
+            # The table's text is Markdown; its code spans have two marks in reStructuredText.
+            lines = [room, "=" * len(room), "", text.replace("`", "``").rstrip(".") + ".", ""]
+            if design:
+                lines += [f":doc:`How it works inside </{design}>`", ""]
+            lines += [f".. posenc-room:: {room}", "", ".. toctree::", "   :hidden:", ""]
+            lines += ["   " + os.path.basename(h).removesuffix(".hpp") for h in names_of_room[room]]
+            self.write(page, "\n".join(lines) + "\n", ".rst")
+        for room in set(names_of_room) - set(rooms) - {""}:
+            sys.exit(f"include/posenc/README.md has no row for {room}/ in its table of rooms")
+        table = "\n".join(f"   * - :doc:`{r}/ <{r}/index>`\n     - {self.rooms()[r].replace('`', '``')}" for r in rooms)
+        top = "\n".join(f"   {h.removesuffix('.hpp')}" for h in names_of_room[""])
+        listed = "\n".join(f"   {r}/index" for r in rooms)
+        title = "Headers by room"
+        self.write("reference/index", f"""{title}
+{"=" * len(title)}
+
+Each room is a folder of ``include/posenc``. Every header has a page with all its public names; namespace ``detail`` and
+the folders of that name are left out.
+
+.. list-table::
+   :widths: 20 80
+   :class: rooms
+
+{table}
+
+Headers outside of the rooms:
+
+.. posenc-room:: .
+
+.. toctree::
+   :hidden:
+
+   names
+{top}
+{listed}
+""", ".rst")
+        self.write("reference/names", "All names\n=========\n\nNames of namespace ``posenc`` and of the namespaces in it.\n\n"
+                   ".. posenc-names::\n", ".rst")
+
+    def start(self):
+        readme = (self.repository / "README.md").read_text()
+        program, output = re.search(r"```cpp\n(.*?)```\n\n```text\n(.*?)```", readme, re.S).groups()
+        program = program.replace("// SPDX-License-Identifier: MIT\n", "")
+        text = (self.repository / "cmake/docs/start.md").read_text()
+        for name, value in (("program", program), ("output", output)):
+            text = text.replace(f"@{name}@\n", value)
+        contents = []
+        for part, pages in PARTS.items():
+            if part == "Design":
+                contents.append(("Reference", ["reference/index"]))
+            contents.append((part, list(pages.values())))
+        for part, pages in contents:
+            text += f"\n```{{toctree}}\n:hidden:\n:caption: {part}\n\n" + "\n".join(pages) + "\n```\n"
+        self.write("index", text, ".md")
+
+    def remove_others(self):
+        for file in list(self.output.rglob("*.md")) + list(self.output.rglob("*.rst")):
+            if file not in self.kept:
+                file.unlink()
+
+
+def main(repository, output):
+    stage = Stage(repository, output)
+    stage.pages()
+    stage.program_pages()
+    stage.reference()
+    stage.start()
+    stage.remove_others()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
