@@ -25,9 +25,11 @@ html_use_index = False
 html_domain_indices = False
 html_copy_source = False
 html_show_sourcelink = False
+html_show_copyright = False
 html_show_sphinx = False
 # A summary of a hit is read by XMLHttpRequest, which browsers forbid to pages of a disk.
 html_show_search_summary = False
+html_search_scorer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scorer.js")
 html_theme_options = {"footer_icons": []}
 pygments_style = "tango"
 pygments_dark_style = "monokai"

@@ -117,6 +117,62 @@ class Sources:
         return len(text)
 
 
+def closing(text, start):
+    """Returns the index after the bracket that closes the one at `start`."""
+    pairs = {"(": ")", "[": "]", "{": "}", "<": ">"}
+    expected = []
+    for position in range(start, len(text)):
+        c = text[position]
+        if c in pairs and not (c == "<" and text[position : position + 2] in ("< ", "<=")):
+            expected.append(pairs[c])
+        elif expected and c == expected[-1] and text[position - 1] != "-":
+            expected.pop()
+            if not expected:
+                return position + 1
+    return len(text)
+
+
+def split_parameters(text):
+    parts, first, position = [], 0, 0
+    while position < len(text):
+        if text[position] in "([{<" and text[position : position + 2] not in ("< ", "<="):
+            position = closing(text, position)
+            continue
+        if text[position] == ",":
+            parts.append(text[first:position].strip())
+            first = position + 1
+        position += 1
+    return parts + [text[first:].strip()]
+
+
+WIDTH = 80
+
+
+def reflow(declaration):
+    """Returns a function's declaration with one parameter a line where it is long, so that it can be read on narrow pages."""
+    before = []
+    rest = declaration
+    while True:
+        template = re.match(r"template\s*<", rest)
+        constraint = re.match(r"requires\s*\(", rest)
+        if template or constraint:
+            end = closing(rest, (template or constraint).end() - 1)
+        elif re.match(r"requires ", rest) and "\n" in rest:
+            end = re.match(r"[^\n]*(\n\s+[^\n]*)*", rest).end()
+        else:
+            break
+        before.append(re.sub(r"\(\s+", "(", re.sub(r"\s+", " ", rest[:end])))
+        rest = rest[end:].strip()
+    rest = re.sub(r"\(\s+", "(", re.sub(r"\s+", " ", rest))
+    rest, requires, constraint = re.sub(r"^inline ", "", rest).partition(" requires")
+    call = rest.find("(", rest.find("operator()") + len("operator()") if "operator()" in rest else 0)
+    if call >= 0 and len(rest) > WIDTH:
+        end = closing(rest, call)
+        parameters = split_parameters(rest[call + 1 : end - 1])
+        rest = rest[: call + 1] + "\n    " + ",\n    ".join(parameters) + rest[end - 1 :]
+    return "\n".join(before + [rest] + [f"    requires{constraint}"] * bool(requires))
+
+
 def field_declaration(node):
     """Returns a data member: written from the XML, because one line of a header may declare several."""
     definition = tidy(text_of(node.find("type")))
@@ -142,15 +198,15 @@ def read_member(node, sources, scope):
     path = f"{scope}{name}"
     if node.get("kind") == "friend" and "(" not in text_of(node.find("argsstring")):
         return None  # a friend class or a friend function that is declared elsewhere
-    if kind == "variable" and scope and "::" not in scope.rstrip(":"):
-        declaration = field_declaration(node)
-    elif kind == "variable":
+    if kind == "variable":
         declaration = field_declaration(node)
     elif kind == "enum":
         declaration = sources.declaration(header, line)
     else:
         declaration = sources.declaration(header, line, kind == "function")
     found = Name(kind, name, path, header, line, doc_of(node), declaration)
+    if kind == "function":
+        found.declaration = reflow(declaration)
     found.is_specialization = "<" in name and not name.startswith("operator")
     found.parameters = [(tidy(text_of(p.find("type"))), p.findtext("declname", "")) for p in node.findall("param")]
     for value in node.findall("enumvalue"):

@@ -26,7 +26,7 @@ TOKEN = re.compile(
     r"|(?P<url>https?://[^\s,;)]+)"
     r"|(?P<header>\b(?:[a-z]+/)[a-z0-9_]+\.hpp\b)"
     r"|(?P<arxiv>(?<![\d.])\d{4}\.\d{5}(?!\d))"
-    r"|(?P<name>(?<![\w.:\"])(?:posenc::)?[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*(?:\(\)|\[\w+\])?)"
+    r"|(?P<name>(?<![\w.:\"])(?:posenc::)?[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*(?:<[\w:, ]+>)?(?:\(\)|\[\w+\])?)"
 )
 IDENTIFIER = re.compile(r"(?<![\w.])(?:[A-Za-z_]\w*::)*[A-Za-z_]\w*")
 
@@ -64,7 +64,7 @@ class Reference:
 
     def find(self, written, scope, docname):
         """Returns the place of a name that is written in a scope of a page, or None."""
-        written = re.sub(r"^posenc::|\(\)$|\[\w+\]$", "", written)
+        written = re.sub(r"^posenc::|<.*>|\(\)$|\[\w+\]$", "", written)
         while True:
             place = self.member(f"{scope}::{written}" if scope else written, docname)
             if place or not scope:
@@ -141,7 +141,7 @@ class Writer:
             if place is None or place[0].kind == "variable":
                 return nodes.literal("", code)
         else:
-            spelled_as_code = "::" in written or written.endswith(("()", "]")) or "_" in written.strip("_")
+            spelled_as_code = "::" in written or written.endswith(("()", "]", ">")) or "_" in written.strip("_")
             humps = len(re.findall(r"[A-Z][a-z0-9]+", written))
             begins_sentence = not text[: match.start()].rstrip() or text[: match.start()].rstrip()[-1] in ".:;"
             is_type = place and place[0].kind in TYPES and written[0].isupper() and (humps > 1 or not begins_sentence)
@@ -185,7 +185,7 @@ class Writer:
             if place and place[0].kind in TYPES and place[0].path != own and match[0] not in parameters:
                 if not scope or place[0].name != scope.rpartition("::")[2]:
                     spans[match.start()] = (match.end(), place)
-        block = nodes.literal_block()
+        block = nodes.literal_block("links inside")  # Sphinx colours a block again if this is its text, and drops links
         target, until, offset = block, 0, 0
         for kind, value in CppLexer(stripnl=False, ensurenl=False).get_tokens(code):
             if offset in spans:

@@ -11,40 +11,44 @@ import shutil
 import sys
 from pathlib import Path
 
-# Pages of the repository, in the order of the site's contents, by part of the site.
+# Pages of the repository, in the order of the site's contents: page of the site, and its title there.
 PARTS = {
-    "Start": {"README.md": "readme", "cmake/README.md": "install", "cmake/packaging/README.md": "packaging"},
+    "Start": {
+        "README.md": ("overview", "Overview"),
+        "cmake/README.md": ("install", "Install"),
+        "cmake/packaging/README.md": ("packaging", "Packages"),
+    },
     "Guide": {
-        "examples/guide/tensors.md": "guide/tensors",
-        "examples/guide/rotation.md": "guide/rotation",
-        "examples/guide/attention.md": "guide/attention",
-        "examples/guide/model_files.md": "guide/model_files",
-        "examples/guide/training.md": "guide/training",
+        "examples/guide/tensors.md": ("guide/tensors", "Tensors, positions, threads, errors"),
+        "examples/guide/rotation.md": ("guide/rotation", "Rotation"),
+        "examples/guide/attention.md": ("guide/attention", "Attention"),
+        "examples/guide/model_files.md": ("guide/model_files", "Model files"),
+        "examples/guide/training.md": ("guide/training", "Training"),
     },
     "Programs": {
-        "examples/README.md": "programs/index",
-        "examples/train_short_test_long/README.md": "programs/train_short_test_long",
-        "examples/ring_attention/README.md": "programs/ring_attention",
+        "examples/README.md": ("programs/index", "Examples"),
+        "examples/train_short_test_long/README.md": ("programs/train_short_test_long", "Train short, test long"),
+        "examples/ring_attention/README.md": ("programs/ring_attention", "Ring attention"),
     },
     "Design": {
-        "include/posenc/README.md": "design",
-        "include/posenc/frequency/README.md": "design/frequency",
-        "include/posenc/kernels/README.md": "design/kernels",
-        "include/posenc/attention/README.md": "design/attention",
-        "include/posenc/kv/README.md": "design/kv",
-        "include/posenc/nn/README.md": "design/nn",
-        "include/posenc/interop/README.md": "design/interop",
+        "include/posenc/README.md": ("design/index", "How posenc is built, glossary"),
+        "include/posenc/frequency/README.md": ("design/frequency", "Frequency rules"),
+        "include/posenc/kernels/README.md": ("design/kernels", "Kernels"),
+        "include/posenc/attention/README.md": ("design/attention", "Attention"),
+        "include/posenc/kv/README.md": ("design/kv", "KV cache"),
+        "include/posenc/nn/README.md": ("design/nn", "Multi-head module"),
+        "include/posenc/interop/README.md": ("design/interop", "Model files"),
     },
     "Project": {
-        "bench/README.md": "benchmarks",
-        "tests/README.md": "tests",
-        "CONTRIBUTING.md": "contributing",
-        "CHANGELOG.md": "changelog",
-        "cmake/docs/README.md": "site",
-        ".github/SECURITY.md": "security",
+        "CHANGELOG.md": ("changelog", "Changelog"),
+        "CONTRIBUTING.md": ("contributing", "Contributing"),
+        "tests/README.md": ("tests", "Tests"),
+        "bench/README.md": ("benchmarks", "Benchmarks"),
+        "cmake/docs/README.md": ("site", "This site"),
+        ".github/SECURITY.md": ("security", "Security"),
     },
 }
-PAGES = {path: page for pages in PARTS.values() for path, page in pages.items()}
+PAGES = {path: page for pages in PARTS.values() for path, (page, _) in pages.items()}
 INTERNAL = "kernels/"  # a room whose names are all in namespace detail
 # A fenced block, a link, or inline code, in which links are text.
 MARKUP = re.compile(r"^ *```.*?^ *```|\[(?:`[^`]*`|[^\[\]`])*\]\((?P<link>[^()\s]+)\)|`[^`]*`", re.M | re.S)
@@ -135,7 +139,7 @@ class Stage:
             if design:
                 lines += [f":doc:`How it works inside </{design}>`", ""]
             lines += [f".. posenc-room:: {room}", "", ".. toctree::", "   :hidden:", ""]
-            lines += ["   " + os.path.basename(h).removesuffix(".hpp") for h in names_of_room[room]]
+            lines += [f"   {os.path.basename(h)} <{os.path.basename(h).removesuffix('.hpp')}>" for h in names_of_room[room]]
             self.write(page, "\n".join(lines) + "\n", ".rst")
         for room in set(names_of_room) - set(rooms) - {""}:
             sys.exit(f"include/posenc/README.md has no row for {room}/ in its table of rooms")
@@ -162,7 +166,6 @@ Headers outside of the rooms:
 .. toctree::
    :hidden:
 
-   names
 {top}
 {listed}
 """, ".rst")
@@ -179,8 +182,8 @@ Headers outside of the rooms:
         contents = []
         for part, pages in PARTS.items():
             if part == "Design":
-                contents.append(("Reference", ["reference/index"]))
-            contents.append((part, list(pages.values())))
+                contents.append(("Reference", ["reference/index", "reference/names"]))
+            contents.append((part, [f"{title} <{page}>" for page, title in pages.values()]))
         for part, pages in contents:
             text += f"\n```{{toctree}}\n:hidden:\n:caption: {part}\n\n" + "\n".join(pages) + "\n```\n"
         self.write("index", text, ".md")
