@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Sphinx's configuration of posenc's site. docs.cmake passes the folders and the version."""
 import os
+import re
 import sys
+from pathlib import Path
 
 from pygments.lexers import PythonLexer
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+folder = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, folder)
 
 project = "posenc"
 author = "posenc"
@@ -29,11 +32,24 @@ html_show_copyright = False
 html_show_sphinx = False
 # A summary of a hit is read by XMLHttpRequest, which browsers forbid to pages of a disk.
 html_show_search_summary = False
-html_search_scorer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scorer.js")
+html_search_scorer = os.path.join(folder, "scorer.js")
 html_theme_options = {"footer_icons": []}
 pygments_style = "tango"
 pygments_dark_style = "monokai"
 
 
+def follow_system_theme(app, exception):
+    """Adds the dark colours for systems that are dark. Debian compiles Furo's style sheet without them."""
+    sheet = Path(app.outdir) / "_static/styles/furo.css"
+    if exception or not sheet.exists():
+        return
+    css = sheet.read_text()
+    dark = re.search(r'body\[data-theme="?dark"?\]\s*\{([^}]*)\}', css)
+    if dark and "prefers-color-scheme" not in css:
+        rule = 'body:not([data-theme="light"]) {' + dark[1] + "}"
+        sheet.write_text(css + "\n@media screen and (prefers-color-scheme: dark) {\n" + rule + "\n}\n")
+
+
 def setup(app):
     app.add_lexer("starlark", PythonLexer)  # of Bazel; a subset of Python
+    app.connect("build-finished", follow_system_theme)

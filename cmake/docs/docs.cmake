@@ -14,7 +14,7 @@ set(docs_source_dir "${PROJECT_SOURCE_DIR}/cmake/docs")
 configure_file("${docs_source_dir}/Doxyfile.in" "${docs_dir}/Doxyfile" @ONLY)
 set(docs_python "${CMAKE_COMMAND}" -E env PYTHONDONTWRITEBYTECODE=1 "${Python3_EXECUTABLE}")
 
-# Sphinx reads again only the pages that changed, except that a header's page has names of others: all are read, in seconds.
+# Sphinx reads all pages each time (-E), because a header's page depends on the names of all others.
 add_custom_target(
   docs
   COMMAND "${CMAKE_COMMAND}" -E rm -rf "${docs_dir}/headers" "${docs_dir}/xml"

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 
 LABEL = re.compile(r"^  ([A-Z][A-Za-z0-9]*(?: [a-z]+){0,3}):(?: +|$)(.*)$")
-SENTENCE = re.compile(r"^(.+?\S[.:;])(?=\s+[A-Z(`]|\s*$)", re.S)
+SENTENCE = re.compile(r"^(.+?\S[.;])(?=\s+[A-Z(`]|\s*$)", re.S)
 
 
 @dataclass

@@ -373,6 +373,7 @@ class Writer:
 
     def names(self):
         names = [n for h in self.reference.headers.values() for n in h.names if not is_rejection(n)]
+        names = [n for n in names if n.scope != "tier::named"]  # the names that POSENC_TIER uses
         found = []
         letter = None
         for name in sorted(names, key=lambda n: (n.name.lower(), n.path)):

@@ -11,7 +11,7 @@ var Scorer = {
   term: 5,
   partialTerm: 2,
   score: ([page, title, anchor, description, score]) => {
-    if (description) return score;
+    if (description) return score + (/^(class|struct|concept)/.test(description) ? 1 : 0);
     if (!page.startsWith("reference/")) return score + 15;
     return anchor ? -1 : score;
   },
