@@ -187,8 +187,8 @@ write_single_header(posenc_rope.hpp
 // they take. Needs C++20, and no other library.
 " "${includes}\n")
 
-# The whole library. The headers that read config.json need nlohmann-json, which takes longer to compile than most of posenc, so
-# that the mere presence of its header must not include it.
+# The whole library. The headers that read config.json need nlohmann-json. Its mere presence must not make every unit parse both,
+# so they are left out unless it is included before.
 set(needs_json hf_config.hpp hf_widths.hpp)
 file(GLOB interop RELATIVE "${SOURCE_DIR}/include/posenc/interop" "${SOURCE_DIR}/include/posenc/interop/*.hpp")
 list(REMOVE_ITEM interop ${needs_json})

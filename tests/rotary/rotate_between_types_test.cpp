@@ -154,7 +154,7 @@ TEST_CASE("rotation into bfloat16 equals the reference in double", "[rope]") {
                                    std::abs(got[d] - want[d]) / rotation::tolerance<Bfloat16>(n));
           }
         }
-        for (const std::size_t d : {0, 2, 67, 69}) {
+        for (const std::size_t d : {0U, 2U, 67U, 69U}) {
           CHECK(got[d] == static_cast<double>(
                               static_cast<float>(rounded<Bfloat16>(static_cast<float>(in[d])))));
         }
