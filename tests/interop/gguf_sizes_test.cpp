@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "gguf_writer.hpp"
+// Sizes of a model in GGUF metadata.
+#include "interop/gguf_writer.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/gguf.hpp>
 
@@ -8,12 +9,14 @@
 #include <string>
 #include <vector>
 
+namespace gguf_sizes_test {
+
 using Catch::Matchers::Message;
 using posenc::ConfigError;
 using posenc::Index;
 using support::GgufWriter;
 
-namespace gguf_sizes_test {
+namespace {
 
 GgufWriter llama() {
   GgufWriter writer;
@@ -33,6 +36,8 @@ GgufWriter& add_tensor(GgufWriter& writer, const char* name) {
 void check_rejected(const GgufWriter& writer, const std::string& message) {
   CHECK_THROWS_MATCHES(read(writer), ConfigError, Message("posenc::read_gguf: " + message));
 }
+
+}  // namespace
 
 TEST_CASE("a GGUF file gives sizes of the model", "[interop][gguf]") {
   auto writer = llama();

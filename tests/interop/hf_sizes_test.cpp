@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "hf_file.hpp"
+// Sizes of a model in config.json.
+#include "interop/hf_file.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
 
 #include <string>
 #include <vector>
+
+namespace hf_sizes_test {
 
 using nlohmann::json;
 using posenc::ConfigError;
@@ -13,8 +16,6 @@ using posenc::ModelSettings;
 using posenc::read_hf_config;
 using support::hf::check_rejected;
 using support::hf::config;
-
-namespace hf_sizes_test {
 
 TEST_CASE("config.json gives sizes of the model", "[interop][hf]") {
   // The published sizes of Llama 3.1 8B.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Norms of queries and keys in model files.
-#include "gguf_writer.hpp"
-#include "hf_file.hpp"
+#include "interop/gguf_writer.hpp"
+#include "interop/hf_file.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/attention_options.hpp>
 #include <posenc/interop/detail/hf_model_types.hpp>

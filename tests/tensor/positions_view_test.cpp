@@ -88,6 +88,7 @@ TEST_CASE("rows of ids may have any stride", "[positions]") {
       Positions::view({.data = ids.data() + 4, .rows = 2, .cols = 3, .row_stride = -4});
   CHECK(row(back, 1) == Row{0, 1, 2});
   const MatrixView<const Short> shared{ids.data(), Index{1} << 40, 3, 0};
+  CHECK(Positions::view(shared).batch() == 1);
   CHECK(row(Positions::view(shared), Index{1} << 39) == Row{0, 1, 2});
   Row copied(2);
   p.copy(1, 1, 2, copied.data());

@@ -87,7 +87,7 @@ class Positions {
 
   /// Returns ids [B, S] of 32 or 64 bits that are read where they are, without a copy and without
   /// an allocation. The memory must outlive these positions and their copies, and must not change
-  /// meanwhile; owned() copies it. Rows may have any stride, 0 for one row that all share.
+  /// meanwhile; owned() copies it. Rows may have any stride. If it is 0, batch() is 1.
   ///   Throws: ShapeError for a view that no memory can have; PositionError
   ///   Cost:   one pass over the ids
   static Positions view(MatrixView<const std::int32_t> ids) { return view_of(ids); }
@@ -329,11 +329,12 @@ class Positions {
   static Positions view_of(MatrixView<const Id> ids) {
     constexpr auto function = "Positions::view";
     detail::check_extents(function, "ids", ids);
+    // One row, if all share their memory: there may be more of them than a loop can visit.
+    if (!ids.empty() && ids.row_stride == 0) ids.rows = 1;
     Positions p(function, Form::View, ids.rows, ids.cols, 1);
     p.ids_ = detail::IdsInPlace(ids);
     if (ids.empty()) return p;
-    // All rows are one where they have no distance.
-    for (Index b = 0; b < (ids.row_stride == 0 ? 1 : ids.rows); ++b) {
+    for (Index b = 0; b < ids.rows; ++b) {
       p.check_ids(function, ListView<Id>(ids.row(b), static_cast<std::size_t>(ids.cols)), 1);
     }
     return p;

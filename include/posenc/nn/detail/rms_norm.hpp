@@ -90,20 +90,24 @@ class RmsNorm {
     return 1 / std::sqrt(sum / static_cast<double>(size_) + epsilon_);
   }
 
-  /// Adds sums over all rows, in their order, for at most 16 columns.
+  /// Adds sums over all rows, in their order, for `count` columns.
   void add_weight_gradient(Index rows, const T* x, const T* grad, const double* scales, Index count,
                            T* weight_gradient) const noexcept {
-    constexpr Index max_columns = 16;
-    double sums[max_columns] = {};
-    for (Index row = 0; row < rows; ++row) {
-      for (Index i = 0; i < count; ++i) {
-        const Index at = row * size_ + i;
-        const double normalised = static_cast<double>(x[at]) * scales[row];
-        sums[i] = mul_add(static_cast<double>(grad[at]), normalised, sums[i]);
+    constexpr Index columns_per_pass = 16;
+    for (Index first = 0; first < count; first += columns_per_pass) {
+      const Index columns = (std::min)(columns_per_pass, count - first);
+      double sums[columns_per_pass] = {};
+      for (Index row = 0; row < rows; ++row) {
+        const Index at = row * size_ + first;
+        for (Index i = 0; i < columns; ++i) {
+          const double normalised = static_cast<double>(x[at + i]) * scales[row];
+          sums[i] = mul_add(static_cast<double>(grad[at + i]), normalised, sums[i]);
+        }
       }
-    }
-    for (Index i = 0; i < count; ++i) {
-      weight_gradient[i] = static_cast<T>(static_cast<double>(weight_gradient[i]) + sums[i]);
+      for (Index i = 0; i < columns; ++i) {
+        T& gradient = weight_gradient[first + i];
+        gradient = static_cast<T>(static_cast<double>(gradient) + sums[i]);
+      }
     }
   }
 
