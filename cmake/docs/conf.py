@@ -19,6 +19,7 @@ posenc_include = os.environ["POSENC_DOCS_INCLUDE"]
 extensions = ["myst_parser", "reference"]
 myst_heading_anchors = 4
 nitpicky = True
+highlight_language = "text"
 
 html_theme = "furo"
 html_title = "posenc"

@@ -48,7 +48,7 @@ def blocks(text):
             fresh = False
         elif line.startswith("   ") and last and last.kind == "label" and not fresh:
             last.text = (last.text + " " + line.strip()).strip()
-        elif line.startswith("  ") and not (last and last.kind == "text" and not fresh):
+        elif line.startswith("  "):
             if last and last.kind == "formula" and not fresh:
                 last.text += "\n" + line[2:]
             else:

@@ -210,10 +210,9 @@ def read_member(node, sources, scope):
     found.is_specialization = "<" in name and not name.startswith("operator")
     found.parameters = [(tidy(text_of(p.find("type"))), p.findtext("declname", "")) for p in node.findall("param")]
     for value in node.findall("enumvalue"):
-        found.members.append(
-            Name("enumerator", value.findtext("name"), f"{path}::{value.findtext('name')}", header, line, doc_of(value),
-                 value.findtext("name") + (" " + text_of(value.find("initializer")) if value.find("initializer") is not None else ""))
-        )
+        word = value.findtext("name")
+        declared = f"{word} {text_of(value.find('initializer'))}".strip()
+        found.members.append(Name("enumerator", word, f"{path}::{word}", header, line, doc_of(value), declared))
     return found
 
 

@@ -231,7 +231,7 @@ class Writer:
         listed = nodes.definition_list(classes=["members"])
         for name in names:
             term = nodes.term(ids=[self.unique(anchor_of(name.path))])
-            term += self.signature(name.declaration, scope)
+            term += self.signature(name.declaration, scope, name.path)
             body = nodes.definition("", *(self.doc(name.doc, scope, name.path) or [nodes.paragraph()]))
             listed += nodes.definition_list_item("", term, body)
         return listed
@@ -395,6 +395,29 @@ def grouped(names):
     return list(groups.values())
 
 
+CODE = re.compile(r"(?:posenc::)?[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*(?:<[^<>]*>)?(\(.*\))?")
+
+
+def link_names_in_pages(app, doctree, docname):
+    """Makes links of the names that a page of the repository writes as code."""
+    if docname.startswith("reference/"):
+        return
+    for literal in list(doctree.findall(nodes.literal)):
+        code = literal.astext()
+        match = CODE.fullmatch(code)
+        ancestor = literal.parent
+        while ancestor is not None and not isinstance(ancestor, (nodes.reference, nodes.title)):
+            ancestor = ancestor.parent
+        if not match or ancestor is not None:
+            continue
+        place = app.posenc_reference.find(code[: match.start(1)] if match[1] else code, "", docname)
+        is_type = place and place[0].kind in TYPES and code != code.lower()
+        if is_type or (place and place[0].kind != "variable" and (match[1] or "::" in code or "_" in code)):
+            node = link(docname, place[1], place[2])
+            literal.replace_self(node)
+            node += literal
+
+
 class HeaderDirective(SphinxDirective):
     required_arguments = 1
 
@@ -454,4 +477,5 @@ def setup(app):
         app.posenc_reference = Reference(app.config.posenc_xml, app.config.posenc_include)
 
     app.connect("builder-inited", load)
+    app.connect("doctree-resolved", link_names_in_pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
