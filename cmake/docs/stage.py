@@ -19,11 +19,20 @@ PARTS = {
         "cmake/packaging/README.md": ("packaging", "Packages"),
     },
     "Guide": {
+        "examples/guide/README.md": ("guide/index", "All pages"),
         "examples/guide/tensors.md": ("guide/tensors", "Tensors, positions, threads, errors"),
         "examples/guide/rotation.md": ("guide/rotation", "Rotation"),
         "examples/guide/attention.md": ("guide/attention", "Attention"),
+        "examples/guide/cache.md": ("guide/cache", "Attention with a cache"),
+        "examples/guide/vision.md": ("guide/vision", "Vision and video"),
         "examples/guide/model_files.md": ("guide/model_files", "Model files"),
+        "examples/guide/engine.md": ("guide/engine", "RoPE in an engine of your own"),
+        "examples/guide/ports.md": ("guide/ports", "From PyTorch, llama.cpp or MLX"),
+        "examples/guide/symptoms.md": ("guide/symptoms", "From symptom to fix"),
         "examples/guide/training.md": ("guide/training", "Training"),
+        "examples/guide/extending.md": ("guide/extending", "Your own bias, rule or rotation"),
+        "examples/guide/guarantees.md": ("guide/guarantees", "Bits, threads and accuracy"),
+        "examples/guide/headers.md": ("guide/headers", "Headers"),
     },
     "Programs": {
         "examples/README.md": ("programs/index", "Examples"),
@@ -83,8 +92,8 @@ class Stage:
         room = re.fullmatch(r"include/posenc/(\w+)", file)
         if room:
             return f"reference/{room[1]}/index", ".rst", ""
-        if file.endswith(".cpp"):
-            return self.programs.setdefault(file, "programs/" + Path(file).stem), ".rst", ""
+        if file.endswith((".cpp", ".hpp", ".sh", "CMakeLists.txt")):
+            return self.programs.setdefault(file, "programs/" + re.sub(r"[/.]", "_", file)), ".rst", ""
         sys.exit(f"{path}: the site has no page for {link}; see PARTS of cmake/docs/stage.py")
 
     def rewritten(self, path, page, text):
@@ -109,7 +118,8 @@ class Stage:
         for path, page in sorted(self.programs.items()):
             title = Path(path).name
             code = (self.repository / path).read_text().replace("\n", "\n   ").rstrip()
-            text = f":orphan:\n\n{title}\n{'=' * len(title)}\n\n``{path}``\n\n.. code-block:: cpp\n\n   {code}\n"
+            language = {".sh": "bash", ".txt": "cmake"}.get(Path(path).suffix, "cpp")
+            text = f":orphan:\n\n{title}\n{'=' * len(title)}\n\n``{path}``\n\n.. code-block:: {language}\n\n   {code}\n"
             self.write(page, text, ".rst")
 
     def rooms(self):

@@ -311,7 +311,8 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
       output_projection;  ///< from heads * value_dim features, head by head, to model_dim
   /// Weights of the norms, as config().qk_norm.weight says: one row of head_dim numbers each, or of
   /// heads * head_dim and kv_heads * head_dim for QkNormOver::AllHeads. Empty without a norm.
-  ParameterMatrix<T> query_norm, key_norm;
+  ParameterMatrix<T> query_norm;
+  ParameterMatrix<T> key_norm;  ///< weights of the keys' norm
 
  private:
   static constexpr auto forward_name = detail::module_forward;

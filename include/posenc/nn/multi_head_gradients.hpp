@@ -28,8 +28,10 @@ struct MultiHeadGradients {
       value_projection,                 ///< of the value projection
       output_projection;                ///< of the output projection
   BiasGradient bias;                    ///< of the parameters of the score bias
-  /// Gradients of the weights of qk_norm. An empty one is not computed.
-  ParameterMatrix<T> query_norm = {}, key_norm = {};
+  /// Gradient of the weights of the queries' norm. An empty one is not computed.
+  ParameterMatrix<T> query_norm = {};
+  /// Gradient of the weights of the keys' norm. An empty one is not computed.
+  ParameterMatrix<T> key_norm = {};
   std::vector<double> rotary = {};  ///< of frequencies: module.rotary().zero_frequency_gradient()
   std::vector<T> sinks = {};        ///< [heads], gradient of options.sinks
   ScoresView<T> additive = {};      ///< gradient of options.additive, same shape

@@ -34,7 +34,7 @@ enum class QkNormWeight : std::uint8_t {
 ///             models/qwen3/modular_qwen3.py (02e8340), models/olmo2/modular_olmo2.py (008f5c8),
 ///             models/gemma3/modular_gemma3.py
 struct QkNorm {
-  QkNormOver over = QkNormOver::None;
+  QkNormOver over = QkNormOver::None;               ///< numbers that one norm is over
   QkNormWeight weight = QkNormWeight::Unspecified;  ///< required
   /// Required, positive: rms_norm_eps of the file, 1e-6 in Qwen3 and Gemma 3.
   double epsilon = 0;

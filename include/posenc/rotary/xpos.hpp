@@ -206,7 +206,7 @@ class XPos {
     apply<T, T>("XPos::rotate_keys_into", device, detail::Direction::Forward, {k, out}, positions,
                 -1);
   }
-  /// Overloads that store another element type, see RotaryCalls::rotate_into().
+  /// Overload that stores another element type, see RotaryCalls::rotate_into().
   template <class T, class In, Device D = detail::CallingThread>
   requires detail::Converts<In, T>
   void rotate_queries_into(HeadsView<In> q, HeadsView<T> out, const Positions& positions,
@@ -214,6 +214,7 @@ class XPos {
     apply<std::remove_const_t<In>, T>("XPos::rotate_queries_into", device,
                                       detail::Direction::Forward, {q, out}, positions, 1);
   }
+  /// Overload that stores another element type, see RotaryCalls::rotate_into().
   template <class T, class In, Device D = detail::CallingThread>
   requires detail::Converts<In, T>
   void rotate_keys_into(HeadsView<In> k, HeadsView<T> out, const Positions& positions,

@@ -79,6 +79,7 @@ class Positions {
       ids(Index batch, const Ids& ids_of_batch) {
     return from_ids(batch, ListView<std::int32_t>(ids_of_batch));
   }
+  /// Overload for 32-bit starts [B].
   template <class Ids>
   requires(!are_indices<Ids> && are_short_ids<Ids>) static Positions
       starts(const Ids& starts, Index count) {
@@ -91,6 +92,7 @@ class Positions {
   ///   Throws: ShapeError for a view that no memory can have; PositionError
   ///   Cost:   one pass over the ids
   static Positions view(MatrixView<const std::int32_t> ids) { return view_of(ids); }
+  /// Overload for 64-bit ids [B, S].
   static Positions view(MatrixView<const Index> ids) { return view_of(ids); }
   /// Overload for ids [S] for every batch row: a vector, an array or a span.
   template <class Ids>
