@@ -35,8 +35,9 @@ struct IndexRamp {
 
   /// Returns the ramp between the indices of `fast` and of `slow` rotations. The ends are rounded
   /// outward if `truncate`, and clamped to [0, rotary_dim - 1] (as in all YaRN code, not to
-  /// rotary_dim / 2 - 1). The ramp is at least 0.001 wide; with YarnCrossing::Backwards only if the
-  /// ends are equal, and its width may be negative.
+  /// rotary_dim / 2 - 1). With YarnCrossing::Step the ramp is at least 0.001 wide. With
+  /// YarnCrossing::Backwards it is 0.001 wide if the ends are equal; otherwise its width is that of
+  /// the ends, which may be negative.
   static IndexRamp between(Index rotary_dim, double base, Index original_max_position, double fast,
                            double slow, bool truncate, YarnCrossing crossing = YarnCrossing::Step) {
     QuadDouble low = pair_index_at_rotations(rotary_dim, base, original_max_position, fast);

@@ -23,7 +23,7 @@ struct YarnScaling {
   double beta_fast = 32;            ///< pairs with more rotations in L keep their frequency
   double beta_slow = 1;             ///< pairs with fewer rotations in L are divided by factor
   bool truncate = true;             ///< round the ramp's ends outward to integers; gpt-oss does not
-  /// The ramp if its ends cross, where projects differ.
+  /// The ramp if its ends cross, where projects differ. Readers of config.json set Backwards.
   YarnCrossing crossing = YarnCrossing::Step;
   /// The final multiplier of cos and sin. If neither it nor mscale is given, yarn_mscale(factor).
   std::optional<double> attention_factor = std::nullopt;
@@ -132,8 +132,8 @@ inline double yarn_mscale(double factor, double k = 1) {
 /// Returns w_i' = w_i (1 - rho_i) + w_i / factor * rho_i, rho_i = clamp((i - low) / (high - low),
 /// 0, 1). Factor 1 gives the bits of Unscaled.
 /// low and high are the pair indices of beta_fast and beta_slow, clamped to [0, rotary_dim - 1] (as
-/// in all YaRN code, not to rotary_dim / 2 - 1). high is at least low + 0.001.
-/// With YarnCrossing::Backwards high may be less than low. All pairs are then unscaled if high < 0,
+/// in all YaRN code, not to rotary_dim / 2 - 1). high is at least low + 0.001, except with
+/// YarnCrossing::Backwards, where it may be less than low. All pairs are then unscaled if high < 0,
 /// and all are divided by factor if low > rotary_dim - 1.
 ///   Throws: ConfigError
 inline Frequencies frequencies(const YarnScaling& rule) {

@@ -19,7 +19,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Inputs of a rule from outside of its rope dict.
+/// Inputs of a rule from outside of its rope dict (the value of rope_scaling or rope_parameters).
 struct HfRuleContext {
   Index head_dim = 0;    ///< channels to which partial_rotary_factor applies
   Index rotary_dim = 0;  ///< after partial_rotary_factor
