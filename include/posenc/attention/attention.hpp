@@ -14,11 +14,11 @@
 #include <type_traits>
 
 // The stages behind attention(), and their terms, are described in README.md of this folder. In
-// short; the files are in detail/, except for the cache (kv/) and for softmax.hpp and products.hpp
-// (kernels/):
+// short (files are in detail/, except for those of the cache in kv/, and for softmax.hpp,
+// products.hpp, panel.hpp and tile.hpp in kernels/):
 //
 //   attention_geometry.hpp  range of keys that are visible to a query; masks.hpp: masks inside it
-//   tensor_source.hpp, cached_attention.hpp   sources of tiles: tile.hpp, 128 keys and their values
+//   tensor_kv_source.hpp, cached_attention.hpp   sources of tiles: 128 keys and values (tile.hpp)
 //   query_block.hpp         a block of rows that share a KV head, and the keys visible to them
 //   scores.hpp              scores of a strip of rows: scale, temperature, soft cap, bias, masks
 //   softmax.hpp             scores -> exponentials, dropout, sums; merging of tiles

@@ -14,7 +14,8 @@ struct KeyRange {
   bool empty() const noexcept { return begin >= end; }
 };
 
-/// Rows of a block that one kernel call processes.
+/// Rows of a block that one call processes: at most register_tile_rows for products with packed
+/// tiles, any number in for_uniform_rows() and with unpacked tiles.
 struct Strip {
   Index first, rows;
 };

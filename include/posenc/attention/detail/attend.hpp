@@ -33,7 +33,7 @@ inline constexpr bool may_read_unpacked =
 
 /// Common part of attention() over tensors and over a cache. The shapes of q, out and the keys are
 /// checked already.
-///   source: provides tiles, see tensor_source.hpp
+///   source: provides tiles, see tensor_kv_source.hpp
 ///   key_count: number of keys of the longest batch row
 template <class Tier, Device D, Scalar T, class Bias, class Source>
 void attend(const D& device, const HeadsView<const T>& q, const Source& source, Index key_count,

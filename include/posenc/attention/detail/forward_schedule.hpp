@@ -90,7 +90,7 @@ class ForwardSchedule {
           reader_scratch(schedule.reader_.allocate(allocator, schedule.rows())) {}
 
     Block block;
-    SoftmaxState<Real> sums;
+    SoftmaxState<Real> sums;  ///< of the tiles so far
     ScoresOfCall scores;
     double* key_position_buffer;  ///< buffer for the positions of a tile's keys
     TileDropout dropout;
@@ -142,10 +142,11 @@ class ForwardSchedule {
     plan_.returned.fill_masked(block);
   }
 
-  /// Merges a tile into the softmax state of a block.
-  ///   first: the block's first tile; `sums` is uninitialised and is overwritten
-  ///   last:  the block's last tile; outputs are written batch by batch, so that stores overlap
-  ///       arithmetic
+  /// Merges a tile into `sums`, the softmax state of a block. Rows are processed in the reader's
+  /// batches: a strip each, or all rows if tiles are unpacked.
+  ///   first: true for the block's first tile; `sums` is uninitialised and is overwritten
+  ///   last:  true for the block's last tile; outputs are written batch by batch, so that stores
+  ///          overlap arithmetic
   void add_tile(const Block& block, Index tile, const ThreadState& state,
                 const SoftmaxState<Real>& sums, bool first, bool last = false) const {
     const TileVisibility seen = block.visibility_of(tile, state.lanes);
@@ -194,7 +195,8 @@ class ForwardSchedule {
     if (state.dropout.is_enabled()) state.dropout.begin(positions, count);
     return positions;
   }
-  /// True if each batch may be finished before the next one is multiplied.
+  /// Prepares the bias of a tile. Returns true if each batch may be finished before the next one is
+  /// multiplied, so that its scores stay in L1.
   static bool prepare_strip_bias(const Block& block, const TileVisibility& seen,
                                  const double* key_positions, const ThreadState& state) noexcept {
     if constexpr (Reader::is_unpacked) {
@@ -204,8 +206,8 @@ class ForwardSchedule {
     }
   }
 
-  /// Computes weights from a batch's biased products, and merges their sums and outputs into
-  /// `sums`.
+  /// Computes a batch's weights from its biased scores, and merges their sums and weighted values
+  /// into `sums`.
   void add_batch(const Block& block, const TileVisibility& seen, const KvTile<Stored>& keys,
                  const Strip& batch, const ThreadState& state, const SoftmaxState<Real>& sums,
                  bool first) const {
@@ -229,6 +231,8 @@ class ForwardSchedule {
                        first);
   }
 
+  /// Computes block n: merges the tiles that it sees, in ascending order of keys, and writes its
+  /// outputs.
   void run_block(Index n, Cursor& cursor, ThreadState& state) const {
     load_block(n, cursor, state.block);
     state.scores.begin(state.block);
@@ -244,8 +248,8 @@ class ForwardSchedule {
     }
   }
 
-  /// Runs block n by split-K: its tiles are distributed over threads, each yields a softmax state,
-  /// and the states are merged in key order, as in run_block().
+  /// Computes block n by split-K. Threads compute num_splits tiles at a time, each with a softmax
+  /// state of its own. The states are then merged in key order, with the bits of run_block().
   void run_split_k(Index n, Cursor& cursor, Index num_splits, ScratchArenas& workspace) const {
     ArenaAllocator allocator(workspace.arena(0));
     ThreadState shared(*this, allocator);

@@ -35,7 +35,8 @@ struct ForwardStrategy {
 };
 
 /// Returns the number of queries of a block, at most `max_queries`, so that blocks are balanced and
-/// have full strips. A last block of a few rows would pack as many tiles as any other.
+/// have full strips. Balance matters because a last block of few rows packs as many tiles as a
+/// block of many.
 template <class Tier>
 constexpr Index balanced_block_queries(Index queries, Index max_queries, Index group) noexcept {
   const Index blocks = (queries - 1) / max_queries + 1, share = (queries - 1) / blocks + 1;
@@ -68,8 +69,8 @@ ForwardStrategy choose_strategy(const AttentionPlan<T>& plan, bool can_read_unpa
   };
   set_block_rows(max_long_block_rows);
   if (plan.has_bias || chosen.blocks < 4 * threads) set_block_rows(max_block_rows);
-  // With few blocks: smaller blocks may suffice for all threads, and they bound the states that
-  // split-K keeps.
+  // If there are fewer blocks than threads, smaller blocks may give each thread one. They also
+  // bound the softmax states that split-K keeps.
   if (chosen.blocks < threads) set_block_rows(max_split_k_rows);
   if (chosen.reads_unpacked && chosen.blocks > 0) {
     // Each thread keeps at least one block.

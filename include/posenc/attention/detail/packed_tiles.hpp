@@ -12,10 +12,13 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Reader of packed tiles. A reader computes a block's products with a tile in batches of rows. The
-/// schedule calls the same functions for every reader: tile(); compute_products() for each batch of
-/// for_batches(); then, after weights are computed from the scores of its for_uniform_rows(), with
-/// maxima and sums in stats(), add_values().
+/// Reader of packed tiles. A reader computes a block's products with a tile in batches of rows.
+/// Here a batch is a strip. The schedule calls the same functions for every reader:
+///   - tile(), once per tile
+///   - compute_products(), for each batch of for_batches()
+///   - stats(), which returns memory for the batch's maxima and sums. The schedule then computes
+///     weights from the scores of for_uniform_rows()
+///   - add_values(), which multiplies these weights with the values
 template <class Tier, Scalar T, class Source>
 class PackedTiles {
  public:
@@ -23,8 +26,8 @@ class PackedTiles {
   using Stored = typename Source::Stored;
   using Scratch = typename Source::Scratch;
   /// True for a reader of unpacked keys and values. Its blocks have rows of several KV heads, and
-  /// it keeps the scores of all rows for a tile. It derives from the scores if weights of masked
-  /// keys must be skipped.
+  /// it keeps the scores of all rows for a tile. It does not know whether values are finite, so
+  /// masked keys are found by their scores.
   static constexpr bool is_unpacked = false;
   static constexpr RowsInPlace rows_in_place = RowsInPlace::Padded;
 

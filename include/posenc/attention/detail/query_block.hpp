@@ -23,7 +23,8 @@ namespace detail {
 struct TileVisibility {
   Index tile;
   KeyRange keys;  ///< hull of the rows' visible keys, counted from the sequence's first
-  const ActiveLanes* strip_lanes;  ///< at a strip's first row; memory of visibility_of()
+  /// Active lanes of a strip, at the index of its first row; memory of visibility_of()'s caller.
+  const ActiveLanes* strip_lanes;
 
   Index first_key() const noexcept { return tile * tile_keys; }
 };
