@@ -95,7 +95,7 @@ class RotaryCalls {
 
   /// Overload that stores another element type: float queries or keys into 16-bit memory, or back.
   /// Results are rounded once to nearest even, with the bits of rotate() in Compute<T> and a
-  /// conversion. x and out must share no memory. The other channels are converted.
+  /// conversion. x and out must share no memory. Channels outside the rotary slice are converted.
   ///   Types: x and out both of float and 16-bit types
   template <class T, class In, Device D = detail::CallingThread>
   requires detail::Converts<In, T>

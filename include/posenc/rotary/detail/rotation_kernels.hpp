@@ -15,13 +15,14 @@
 #include <type_traits>
 #include <utility>
 
-// The rotation kernels. Their bound is one load and one store of x. cos and sin of a position stay
-// in registers over all heads if they fit (ResidentAngles). Otherwise they are loaded once for four
-// heads (GroupedHeads).
+// The rotation kernels. Their bound is one load and one store of x. RotationStep rotates the pairs
+// of a vector; its rotated() is the innermost arithmetic. The kernels are loops over positions,
+// heads and steps. cos and sin of a position stay in registers over all heads if they fit
+// (ResidentAngles). Otherwise they are loaded once for four heads (GroupedHeads).
 //
-// If the number of pairs is no multiple of a step's pairs, the last step is the narrowest one that
-// has the remaining pairs. It ends with the last pair, and may share pairs with the step before it.
-// It loads them before that step stores, and stores the same bits. Memory is therefore read in
+// The last step of a head, the tail, ends with the last pair. If the pairs do not fill it, it is of
+// the narrowest type that covers the remaining pairs. It may overlap the step before it: it loads
+// the shared pairs before that step stores them, and stores the same bits. Memory is read in
 // ascending order, which takes a Zen 5 a third less time if x is in its caches.
 POSENC_BEGIN
 namespace detail {
@@ -32,13 +33,13 @@ inline constexpr bool has_paired_store = requires(void* p, P a) {
   P::store_bfloat16_pairs(p, a, a, p, a, a);
 };
 
-/// The pairs that one set of vectors holds: their load, rotation and store.
+/// Load, rotation and store of `pairs` pairs, those that one set of vectors holds.
 ///
 ///   y0 = c x0 - s x1,   y1 = c x1 + s x0
 ///
 /// The product with s is rounded and the product with c is fused, so that all tiers with fma are
-/// bit-identical. Channels are loaded as In and rounded once to Out. SingleStore: interleaved
-/// bfloat16 has one set of vectors even if the tier stores two faster.
+/// bit-identical. Channels are loaded as In and rounded once to Out.
+///   SingleStore: rules out uses_paired_store, so that the step has half of the pairs
 template <class Pairing, Scalar In, class Tier, Scalar Out = In, bool SingleStore = false>
 struct RotationStep {
   static_assert(std::same_as<Compute<In>, Compute<Out>>);
@@ -47,18 +48,21 @@ struct RotationStep {
   using C = Compute<In>;
   using P = Pack<C, Tier>;
   static constexpr bool is_interleaved = std::same_as<Pairing, Interleaved>;
-  /// bfloat16 is widened and narrowed most cheaply as even and odd channels, if both sides are.
+  /// True if input and output are bfloat16. Even and odd channels are then separate vectors,
+  /// because this is the cheapest conversion to and from float.
   static constexpr bool uses_even_odd = storage_format<In> == StorageFormat::Bfloat16 &&
                                         storage_format<Out> == StorageFormat::Bfloat16 &&
                                         P::width > 1;
+  /// True if a step has two sets of vectors, which one call stores.
   static constexpr bool uses_paired_store =
       is_interleaved && uses_even_odd && has_paired_store<P> && !SingleStore;
   using Narrower =
       std::conditional_t<uses_paired_store, RotationStep<Pairing, In, Tier, Out, true>,
                          RotationStep<Pairing, In, typename tier::Narrower<Tier>::Type, Out>>;
-  /// A vector of interleaved channels is rotated without deinterleaving; partners are swapped
-  /// within the vector.
+  /// True if a vector of interleaved channels is rotated without deinterleaving. The partners of
+  /// pairs are swapped within the vector.
   static constexpr bool swaps_adjacent = is_interleaved && !uses_even_odd && P::width > 1;
+  /// Number of vectors of first channels, and of second ones.
   static constexpr std::size_t packs =
       uses_paired_store || (uses_even_odd && !is_interleaved) ? 2 : 1;
   static constexpr Index pairs =
@@ -112,6 +116,7 @@ struct RotationStep {
     }
     return x;
   }
+  /// Returns the rotated channels, y0 and y1 of the class's formula.
   POSENC_ALWAYS_INLINE static Channels rotated(const Channels& x, const Angles& angles) noexcept {
     Channels y;
     for (std::size_t k = 0; k < x.x0.size(); ++k) {
@@ -125,6 +130,7 @@ struct RotationStep {
     }
     return y;
   }
+  /// Stores channels as load() reads them.
   POSENC_ALWAYS_INLINE static void store(const Channels& y, Out* out, Index pair_stride) noexcept {
     if constexpr (swaps_adjacent) {
       store_as(y.x0[0], out);
@@ -234,8 +240,8 @@ POSENC_ALWAYS_INLINE void for_each_position(const RotationBlock<In, Out>& block,
   }
 }
 
-/// A kernel that keeps cos and sin of one position in registers over all heads. They are those of
-/// FullSteps times Step and of one Tail, the last step.
+/// A kernel that keeps cos and sin of one position in registers over all heads. A head is rotated
+/// by FullSteps steps of type Step and a last one of type Tail.
 template <class Step, class Tail, Index FullSteps>
 struct ResidentAngles {
   using In = typename Step::Input;

@@ -117,10 +117,11 @@ void copy_unrotated(const RotationOperand<In, Out>& x, Index b, Index rows, Inde
   }
 }
 
-/// Returns the prefetch distance of x in channels, or 0 if a tensor of `channels` channels fits in
-/// caches that are fast enough. In memory, the halves of a head are streams that hardware
-/// prefetchers lose. They lose slices with gaps between them earlier: in ascending order, from L3
-/// on. The distance is a multiple of the stride from slice to slice if it can be.
+/// Returns the prefetch distance in channels for a tensor of `channels` channels, or 0 if hardware
+/// prefetchers suffice. They fail for tensors in memory (from 32 MiB on), because the halves of a
+/// head are separate streams. For slices with gaps, read in ascending order, they fail for tensors
+/// in L3 as well (from 4 MiB on). The result is a multiple of `stride`, the distance from slice to
+/// slice, if that is less than the maximum.
 template <Scalar T>
 constexpr Index prefetch_distance_for(Index channels, bool has_gaps, bool is_ascending,
                                       Index stride) noexcept {
@@ -208,7 +209,8 @@ POSENC_ALWAYS_INLINE void rotate_token(const std::array<RotationOperand<In, Out>
   }
 }
 
-/// Rotates tensors of the same batch, sequence and slice by the same angles. angles(b, s, seq,
+/// Rotates tensors of the same batch, sequence and slice by the same angles. This is the loop over
+/// blocks of positions, which calls the kernels of rotation_kernels.hpp. angles(b, s, seq,
 /// first, count, cos, sin) returns m cos and m sin as CosSinRows. It returns pointers to existing
 /// rows, or writes rows to cos and sin [seq, count] and returns pointers to them. It is called
 /// before the kernels, once for all heads and tensors, and once for all batch rows if
