@@ -15,9 +15,9 @@
 #include <span>
 #include <type_traits>
 
-#define POSENC_DETAIL_ROTATION_RULE                                                                \
-  "posenc: rotations take (x, positions), tensors being HeadsViews (from bshd(tensor) and its "    \
-  "like), all of one element type, or in rotate_into of float and 16-bit types, positions a "      \
+#define POSENC_DETAIL_ROTATION_RULE                                                             \
+  "posenc: rotations take (x, positions), tensors being HeadsViews (from bshd(tensor) and its " \
+  "like), all of one element type, or in rotate_into of float and 16-bit types, positions a "   \
   "posenc::Positions; an Eigen device may come last; rotate_all takes ({q, k}, positions)"
 
 // The calls that rotary encodings and their tables share.
