@@ -23,10 +23,10 @@ struct QkNormRow {
 
 /// Rows of Hugging Face's model types.
 ///   Source: huggingface/transformers, modular files of models/: qwen3, olmo3 (02e8340), qwen3_moe
-///           (00eb116), qwen3_vl, qwen3_vl_moe, qwen3_next, glm4_moe, apertus, olmoe,
-///           hunyuan_v1_dense, dots1, exaone4, flex_olmo (008e574), lfm2 (02f4177), gemma3
-///           (0033204), olmo2 (008f5c8), minimax_m2 (001f85b; the flag is of MiniMax's own code),
-///           cohere (03ea97a)
+///           (00eb116), dots1, exaone4, flex_olmo (008e574), lfm2 (02f4177), gemma3 (0033204),
+///           olmo2 (008f5c8), minimax_m2 (001f85b; the flag is of MiniMax's own code), cohere
+///           (03ea97a); from excerpts of late 2026, at a commit that was not recorded: qwen3_vl,
+///           qwen3_vl_moe, qwen3_next, glm4_moe, apertus, olmoe, hunyuan_v1_dense
 inline constexpr auto hf_qk_norms = std::to_array<QkNormRow>({
     {.names = "apertus dots1 exaone4 lfm2 qwen3 qwen3_moe qwen3_vl qwen3_vl_moe qwen3_vl_moe_text "
               "qwen3_vl_text",
