@@ -43,6 +43,7 @@ PARTS = {
         "include/posenc/README.md": ("design/index", "How posenc is built, glossary"),
         "include/posenc/frequency/README.md": ("design/frequency", "Frequency rules"),
         "include/posenc/kernels/README.md": ("design/kernels", "Kernels"),
+        "include/posenc/rotary/README.md": ("design/rotary", "Rotation"),
         "include/posenc/attention/README.md": ("design/attention", "Attention"),
         "include/posenc/kv/README.md": ("design/kv", "KV cache"),
         "include/posenc/nn/README.md": ("design/nn", "Multi-head module"),
