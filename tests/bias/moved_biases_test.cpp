@@ -3,7 +3,6 @@
 #include "support/catch.hpp"
 #include <posenc/bias/log_cpb.hpp>
 #include <posenc/bias/t5.hpp>
-#include <posenc/bias/table_gradient.hpp>
 #include <posenc/bias/window.hpp>
 
 #include <span>
@@ -58,13 +57,6 @@ TEST_CASE("a moved-from network of a window's table makes it as before", "[bias]
   const auto taken = std::move(network);
   CHECK(table_of(taken) == before);
   CHECK(table_of(network) == before);  // NOLINT(bugprone-use-after-move)
-}
-
-TEST_CASE("a moved-from table of gradients has no numbers", "[bias]") {
-  posenc::TableGradient gradient(4, 2);
-  auto taken = std::move(gradient);
-  CHECK(gradient.view().empty());  // NOLINT(bugprone-use-after-move)
-  CHECK_THROWS_AS(taken += gradient, posenc::ShapeError);
 }
 
 }  // namespace moved_biases_test

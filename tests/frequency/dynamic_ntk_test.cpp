@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "frequency/rejections.hpp"
 #include "support/catch.hpp"
 #include <posenc/frequency/dynamic_ntk.hpp>
 #include <posenc/frequency/unscaled.hpp>
@@ -13,6 +14,7 @@ using posenc::DynamicNtkScaling;
 using posenc::Frequencies;
 using posenc::frequencies;
 using posenc::Index;
+using namespace rejections;  // NOLINT: every check of a rejection
 
 namespace {
 
@@ -71,6 +73,14 @@ TEST_CASE("the length must not be negative", "[dynamic_ntk]") {
   CHECK_THROWS_MATCHES(frequencies(rule, -1), posenc::PositionError,
                        Catch::Matchers::Message(
                            "posenc::DynamicNtkScaling: the length must not be negative but is -1"));
+}
+
+TEST_CASE("DynamicNtkScaling refuses bad settings", "[rules]") {
+  const DynamicNtkScaling rule{
+      .rotary_dim = 8, .base = 10000, .factor = 2, .original_max_position = 2048};
+  check_shared_fields(rule, 4);
+  check_factor(rule);
+  check_length(rule);
 }
 
 }  // namespace dynamic_ntk_test

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
+#include "frequency/rejections.hpp"
 #include "support/catch.hpp"
 #include <posenc/frequency/dynamic_yarn.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/frequency/yarn.hpp>
 
+#include <optional>
 #include <vector>
 
 namespace dynamic_yarn_test {
@@ -12,6 +14,7 @@ using posenc::DynamicYarnScaling;
 using posenc::Frequencies;
 using posenc::frequencies;
 using posenc::Index;
+using namespace rejections;  // NOLINT: every check of a rejection
 
 namespace {
 
@@ -73,6 +76,23 @@ TEST_CASE("other ramps are passed on", "[dynamic_yarn]") {
                                                                     .beta_fast = 16,
                                                                     .beta_slow = 2,
                                                                     .truncate = false}));
+}
+
+TEST_CASE("DynamicYarnScaling refuses bad settings", "[rules]") {
+  const DynamicYarnScaling rule{.rotary_dim = 8, .base = 10000, .original_max_position = 2048};
+  check_shared_fields(rule, 2);
+  check_length(rule);
+  check_rejected(
+      rule, &DynamicYarnScaling::beta_slow, 33.0,
+      "DynamicYarnScaling: 1e30 >= beta_fast >= beta_slow >= 1e-30 must hold but they are 32 "
+      "and 33");
+  check_rejected(
+      rule, &DynamicYarnScaling::beta_fast, 0.5,
+      "DynamicYarnScaling: 1e30 >= beta_fast >= beta_slow >= 1e-30 must hold but they are 0.5 "
+      "and 1");
+  check_rejected(
+      rule, &DynamicYarnScaling::finetuned_max_position, std::optional<Index>(2047),
+      "DynamicYarnScaling: finetuned_max_position must not be less than 2048 but is 2047");
 }
 
 }  // namespace dynamic_yarn_test

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
+#include "frequency/rejections.hpp"
 #include "support/catch.hpp"
 #include <posenc/frequency/divisors.hpp>
 #include <posenc/frequency/longrope.hpp>
 
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace longrope_test {
@@ -12,6 +15,7 @@ using posenc::frequencies;
 using posenc::Index;
 using posenc::LongRopeRegime;
 using posenc::LongRopeScaling;
+using namespace rejections;  // NOLINT: every check of a rejection
 
 namespace {
 
@@ -65,6 +69,48 @@ TEST_CASE("an attention factor for each regime", "[longrope]") {
   phimoe.long_mscale = 1.375;
   CHECK(frequencies(phimoe, 4096).attention_factor() == 1.25);
   CHECK(frequencies(phimoe, 4097).attention_factor() == 1.375);
+}
+
+TEST_CASE("LongRopeScaling refuses bad settings", "[rules]") {
+  const LongRopeScaling rule{.rotary_dim = 4,
+                             .base = 10000,
+                             .short_factor = {1, 1.5},
+                             .long_factor = {1, 8},
+                             .original_max_position = 4096,
+                             .factor = 32};
+  using List = std::vector<double>;
+  using Optional = std::optional<double>;
+  check_rejected(rule, &LongRopeScaling::rotary_dim, Index{0},
+                 "LongRopeScaling: rotary_dim must be even and at least 2 but is 0");
+  check_rejected(rule, &LongRopeScaling::base, 0.0,
+                 "LongRopeScaling: base must be given, finite and greater than 1, but is 0");
+  check_rejected(rule, &LongRopeScaling::short_factor, List{1},
+                 "LongRopeScaling: short_factor must hold rotary_dim / 2 = 2 divisors but holds 1");
+  check_rejected(rule, &LongRopeScaling::long_factor, List{1, 2, 3},
+                 "LongRopeScaling: long_factor must hold rotary_dim / 2 = 2 divisors but holds 3");
+  check_rejected(rule, &LongRopeScaling::short_factor, List{1, 0},
+                 "LongRopeScaling: short_factor must be positive and finite but holds 0");
+  check_rejected(rule, &LongRopeScaling::long_factor, List{not_a_number, 1},
+                 "LongRopeScaling: long_factor must be positive and finite but holds nan");
+  check_length(rule);
+  check_rejected(
+      rule, &LongRopeScaling::original_max_position, Index{1},
+      "LongRopeScaling: original_max_position must be greater than 1 where factor is given");
+  check_rejected(rule, &LongRopeScaling::factor, Optional(0.5),
+                 "LongRopeScaling: factor must be given, finite and at least 1, but is 0.5");
+  const std::string one =
+      "LongRopeScaling: exactly one of factor, attention_factor, and short_mscale with long_mscale "
+      "must be given, but there are ";
+  check_rejected(rule, &LongRopeScaling::factor, Optional(), one + "0");
+  check_rejected(rule, &LongRopeScaling::attention_factor, Optional(1.25), one + "2");
+  check_rejected(
+      rule, &LongRopeScaling::short_mscale, Optional(1.25),
+      "LongRopeScaling: short_mscale and long_mscale must be given together, but long_mscale is "
+      "missing");
+  check_rejected(
+      rule, &LongRopeScaling::long_mscale, Optional(1.25),
+      "LongRopeScaling: short_mscale and long_mscale must be given together, but short_mscale "
+      "is missing");
 }
 
 }  // namespace longrope_test

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "frequency/rejections.hpp"
 #include "support/catch.hpp"
 #include <posenc/frequency/linear.hpp>
 #include <posenc/frequency/proportional.hpp>
@@ -7,6 +8,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <string>
 #include <vector>
 
 namespace proportional_test {
@@ -15,6 +17,7 @@ using posenc::frequencies;
 using posenc::Index;
 using posenc::ProportionalScaling;
 using posenc::detail::DoubleDouble;
+using namespace rejections;  // NOLINT: every check of a rejection
 
 TEST_CASE("the first pairs turn as in the whole head, the others stand still", "[proportional]") {
   // Gemma-4's global layers.
@@ -69,6 +72,24 @@ TEST_CASE("channels of pairs that stand still keep their bits, and are no suffix
     CAPTURE(channel);
     CHECK((y[channel] == x[channel]) == (channel % 8 >= 2));
   }
+}
+
+TEST_CASE("ProportionalScaling refuses bad settings", "[rules]") {
+  const ProportionalScaling rule{.head_dim = 64, .base = 10000, .partial_rotary_factor = 0.25};
+  check_rejected(rule, &ProportionalScaling::head_dim, Index{63},
+                 "ProportionalScaling: head_dim must be even and at least 2 but is 63");
+  check_rejected(rule, &ProportionalScaling::base, 1.0,
+                 "ProportionalScaling: base must be given, finite and greater than 1, but is 1");
+  check_factor(rule);
+  const std::string share =
+      "ProportionalScaling: partial_rotary_factor must be given and lie in (0, 1] but is ";
+  check_rejected(rule, &ProportionalScaling::partial_rotary_factor, 0.0, share + "0");
+  check_rejected(rule, &ProportionalScaling::partial_rotary_factor, 1.5, share + "1.5");
+  check_rejected(rule, &ProportionalScaling::partial_rotary_factor, not_a_number, share + "nan");
+  check_rejected(
+      rule, &ProportionalScaling::partial_rotary_factor, 0.01,
+      "ProportionalScaling: partial_rotary_factor must let a pair turn, but is 0.01 of head_dim "
+      "64");
 }
 
 }  // namespace proportional_test

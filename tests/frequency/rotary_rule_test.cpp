@@ -216,13 +216,6 @@ TEST_CASE("factor 1 is Unscaled bit for bit under every rule", "[rules]") {
   }
 }
 
-TEST_CASE("linear scaling divides every frequency", "[rules]") {
-  const auto unscaled = frequencies(Unscaled{.rotary_dim = 64, .base = 10000}).inv_freq();
-  const auto halved =
-      frequencies(LinearScaling{.rotary_dim = 64, .base = 10000, .factor = 2}).inv_freq();
-  for (std::size_t i = 0; i < unscaled.size(); ++i) CHECK(halved[i] == unscaled[i] / 2);
-}
-
 TEST_CASE("the smallest rotary dimensions work", "[rules]") {
   CHECK(frequencies(Unscaled{.rotary_dim = 2, .base = 10000}).inv_freq() ==
         std::vector<double>{1.0});

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "frequency/rejections.hpp"
 #include "reference/frequencies.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
@@ -9,6 +10,8 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace yarn_test {
@@ -17,6 +20,7 @@ using posenc::Frequencies;
 using posenc::frequencies;
 using posenc::Index;
 using posenc::YarnScaling;
+using namespace rejections;  // NOLINT: every check of a rejection
 
 namespace {
 
@@ -65,23 +69,6 @@ void check_against_reference(const YarnScaling& rule) {
 }
 
 }  // namespace
-
-TEST_CASE("pair indices of the ramp's ends in published models", "[yarn]") {
-  const auto index = [](const YarnScaling& rule, double rotations) {
-    return static_cast<double>(posenc::detail::pair_index_at_rotations(
-        rule.rotary_dim, rule.base, rule.original_max_position, rotations));
-  };
-  CHECK(index(yarn(128, 1e4, 4096), 32) == Approx(20.94).margin(0.005));
-  CHECK(index(yarn(128, 1e4, 4096), 1) == Approx(45.03).margin(0.005));
-  CHECK(index(yarn(64, 1e4, 4096), 32) == Approx(10.47).margin(0.005));
-  CHECK(index(yarn(64, 1e4, 4096), 1) == Approx(22.51).margin(0.006));
-  CHECK(index(yarn(128, 1e6, 32768), 32) == Approx(23.60).margin(0.005));
-  CHECK(index(yarn(128, 1e6, 32768), 1) == Approx(39.65).margin(0.005));
-  CHECK(index(yarn(64, 1.5e5, 4096), 32) == Approx(8.093).margin(0.0005));
-  CHECK(index(yarn(64, 1.5e5, 4096), 1) == Approx(17.398).margin(0.0005));
-  CHECK(index(yarn(8, 1e4, 64), 32) == Approx(-0.50).margin(0.005));
-  CHECK(index(yarn(8, 1e4, 64), 1) == Approx(1.01).margin(0.005));
-}
 
 TEST_CASE("the truncated ramp begins and ends on whole pairs", "[yarn]") {
   check_ramp(yarn(128, 1e4, 4096), 20, 46);
@@ -245,6 +232,47 @@ TEST_CASE("yarn_mscale refuses what is not finite", "[rules][yarn]") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   CHECK_THROWS_AS(posenc::yarn_mscale(nan), posenc::ConfigError);
   CHECK_THROWS_AS(posenc::yarn_mscale(2, nan), posenc::ConfigError);
+}
+
+TEST_CASE("YarnScaling refuses bad settings", "[rules]") {
+  const YarnScaling rule{
+      .rotary_dim = 8, .base = 10000, .factor = 2, .original_max_position = 2048};
+  check_shared_fields(rule, 2);
+  check_factor(rule);
+  check_length(rule);
+  const std::string betas =
+      "YarnScaling: 1e30 >= beta_fast >= beta_slow >= 1e-30 must hold but they are ";
+  check_rejected(rule, &YarnScaling::beta_slow, 0.0, betas + "32 and 0");
+  check_rejected(rule, &YarnScaling::beta_slow, -1.0, betas + "32 and -1");
+  check_rejected(rule, &YarnScaling::beta_slow, not_a_number, betas + "32 and nan");
+  check_rejected(rule, &YarnScaling::beta_slow, 33.0, betas + "32 and 33");
+  check_rejected(rule, &YarnScaling::beta_fast, 0.5, betas + "0.5 and 1");
+  check_rejected(rule, &YarnScaling::beta_fast, infinity, betas + "inf and 1");
+  check_rejected(rule, &YarnScaling::beta_fast, not_a_number, betas + "nan and 1");
+}
+
+TEST_CASE("YarnScaling refuses magnitudes that contradict each other", "[rules]") {
+  const YarnScaling rule{
+      .rotary_dim = 8, .base = 10000, .factor = 2, .original_max_position = 2048};
+  using Optional = std::optional<double>;
+  YarnScaling deepseek = rule;
+  deepseek.mscale = deepseek.mscale_all_dim = 0.707;
+  check_rejected(
+      deepseek, &YarnScaling::attention_factor, Optional(1.25),
+      "YarnScaling: mscale and attention_factor contradict each other: they are 0.707 and 1.25");
+  check_rejected(deepseek, &YarnScaling::mscale_all_dim, Optional(),
+                 "YarnScaling: mscale needs mscale_all_dim; it is 0.707");
+  check_rejected(deepseek, &YarnScaling::mscale, Optional(),
+                 "YarnScaling: mscale_all_dim needs mscale or attention_factor; it is 0.707");
+  const std::string finite = " must be finite and not negative but is ";
+  check_rejected(deepseek, &YarnScaling::mscale, Optional(-1),
+                 "YarnScaling: mscale" + finite + "-1");
+  check_rejected(deepseek, &YarnScaling::mscale, Optional(not_a_number),
+                 "YarnScaling: mscale" + finite + "nan");
+  check_rejected(deepseek, &YarnScaling::mscale_all_dim, Optional(infinity),
+                 "YarnScaling: mscale_all_dim" + finite + "inf");
+  check_rejected(rule, &YarnScaling::attention_factor, Optional(0),
+                 "Frequencies: attention_factor must be positive and finite but is 0");
 }
 
 }  // namespace yarn_test

@@ -35,42 +35,6 @@ ModelSettings model() {
   return llama;
 }
 
-TEST_CASE("temperatures are those of the models", "[interop]") {
-  using posenc::QueryTemperature;
-  using posenc::QueryTemperatureFormula;
-  struct Row {
-    QueryTemperature temperature;
-    double position, factor;
-  };
-  const QueryTemperature llama4{.scale = 0.1, .length = 8192, .offset = 1};
-  const QueryTemperature ministral{.scale = 0.1, .length = 16384};
-  const QueryTemperature qwen{.formula = QueryTemperatureFormula::LogN, .length = 2048};
-  const QueryTemperature grok{.formula = QueryTemperatureFormula::LogRatio, .length = 1024};
-  for (const auto& [temperature, position, factor] : {Row{llama4, 0, 1},
-                                                      Row{llama4, 8190, 1},
-                                                      Row{llama4, 8191, 1.069314718},
-                                                      Row{llama4, 16383, 1.109861229},
-                                                      Row{llama4, 65535, 1.219722458},
-                                                      Row{llama4, 1000000, 1.481218436},
-                                                      Row{ministral, 16383, 1},
-                                                      Row{ministral, 16384, 1.069314718},
-                                                      Row{ministral, 32768, 1.109861229},
-                                                      Row{ministral, 262143, 1.277258872},
-                                                      Row{qwen, 2047, 1},
-                                                      Row{qwen, 2048, 1.000064024},
-                                                      Row{qwen, 4095, 1.090909091},
-                                                      Row{qwen, 8191, 1.181818182},
-                                                      Row{qwen, 32766, 1.363632361},
-                                                      Row{grok, 0, 1},
-                                                      Row{grok, 1024, 1},
-                                                      Row{grok, 1025, 1.000140819},
-                                                      Row{grok, 2048, 1.1},
-                                                      Row{grok, 32768, 1.5}}) {
-    CAPTURE(position);
-    CHECK(std::abs(temperature(position) - factor) <= 5e-10);
-  }
-}
-
 ModelSettings with_window(WindowKind kind, posenc::Index size) {
   ModelSettings llama = model();
   llama.attention[0].window = LayerWindow{kind, size};

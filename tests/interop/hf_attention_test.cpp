@@ -5,7 +5,6 @@
 #include <posenc/interop/hf_config.hpp>
 
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace hf_attention_test {
@@ -249,28 +248,6 @@ TEST_CASE("a temperature belongs to layers", "[interop]") {
   CHECK_FALSE(temperature_of_layer(llama, 0));
   CHECK(temperature_of_layer(llama, 3) == llama.query_temperature);
   CHECK_FALSE(temperature_of_layer(read_hf_config(config("llama")), 0));
-}
-
-TEST_CASE("attention that cannot be right is refused", "[interop]") {
-  const auto refuse_model = [](const auto& change, const std::string& message) {
-    auto model = read_hf_config(config("llama", {{"num_hidden_layers", 1}}));
-    CHECK_NOTHROW(validate(model));
-    change(model);
-    CHECK_THROWS_MATCHES(validate(model), ConfigError,
-                         Message("posenc::ModelSettings: " + message));
-  };
-  refuse_model([](auto& m) { m.attention[0].heads = 0; },
-               "heads of layer 0 must be from 1 to 1048576 but is 0");
-  refuse_model([](auto& m) { m.attention[0].kv_heads = 3; },
-               "the 32 heads of layer 0 are no multiple of its 3 kv_heads");
-  refuse_model(
-      [](auto& m) {
-        m.attention[0].window = LayerWindow{WindowKind::Sliding, 0};
-      },
-      "the window of layer 0 must have a positive size, and none only where it is no "
-      "window, but its size is 0");
-  refuse_model([](auto& m) { m.attention.push_back({}); },
-               "layer_count is 1 but there is attention of 2 layers");
 }
 
 }  // namespace hf_attention_test

@@ -143,21 +143,4 @@ TEST_CASE("invalid sizes are errors that name the key", "[interop][hf]") {
                  "'tie_word_embeddings'" + in + "must be true or false");
 }
 
-TEST_CASE("sizes of settings are checked", "[interop]") {
-  const auto valid = read_hf_config(config("llama"));
-  const auto rejects = [&](auto&& change) {
-    ModelSettings model = valid;
-    change(model);
-    CHECK_THROWS_AS(validate(model), ConfigError);
-  };
-  rejects([](ModelSettings& model) { model.hidden_size = 0; });
-  rejects([](ModelSettings& model) { model.vocabulary_size = -1; });
-  rejects([](ModelSettings& model) { model.intermediate_sizes = {-1}; });
-  rejects([](ModelSettings& model) { model.intermediate_sizes = {1, 2}; });
-  rejects([](ModelSettings& model) { model.norm_epsilon = 0; });
-  ModelSettings model = valid;
-  model.intermediate_sizes = {1, 2, 3, 4};
-  CHECK_NOTHROW(validate(model));
-}
-
 }  // namespace hf_sizes_test

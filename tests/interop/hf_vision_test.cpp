@@ -271,26 +271,4 @@ TEST_CASE("the attention of a tower as options", "[interop][vision]") {
         "posenc::rope: the vision tower 'siglip_vision_model' turns nothing");
 }
 
-TEST_CASE("settings of towers that cannot be right are refused", "[interop][vision]") {
-  const auto validation_error = [](auto&& change) {
-    VisionSettings tower =
-        *read_hf_config(
-             json{{"model_type", "llama"}, {"head_dim", 64}, {"vision_config", siglip()}})
-             .vision;
-    change(tower);
-    return support::message_of<ConfigError>([&] { validate(tower); });
-  };
-  CHECK(validation_error([](auto& t) { t.patch_size = 0; }) ==
-        "posenc::VisionSettings: patch_size must be from 1 to 2^20 but is 0");
-  CHECK(validation_error([](auto& t) { t.table->rows = 0; }) ==
-        "posenc::VisionSettings: rows of the table must be from 1 to 2^20 but is 0");
-  CHECK(validation_error([](auto& t) { t.softmax_scale = -1; }) ==
-        "posenc::VisionSettings: softmax_scale must be finite and positive but is -1");
-  CHECK(validation_error([](auto& t) {
-          t.layers_without_window = {2, 1};
-        }) == "posenc::VisionSettings: layers_without_window must be sorted");
-  CHECK(validation_error([](auto& t) { t.rotary = VisionRotary{}; }).find("base") !=
-        std::string::npos);
-}
-
 }  // namespace hf_vision_test

@@ -182,30 +182,4 @@ TEST_CASE("settings that cannot be right are refused", "[interop]") {
       "rule for head_dim / 2 channels, not 64 of 96");
 }
 
-TEST_CASE("a model tells the settings of a layer", "[interop]") {
-  const ModelSettings gemma = presets::model("gemma3_4b");
-  CHECK(rotary_of_layer(gemma, 0) == &rotary(gemma, "sliding_attention"));
-  CHECK(rotary_of_layer(gemma, 5) == &rotary(gemma, "full_attention"));
-  CHECK_THROWS_MATCHES(rotary(gemma), ConfigError,
-                       Message("posenc::rotary: name the type of layer, one of 'full_attention', "
-                               "'sliding_attention'"));
-  CHECK_THROWS_MATCHES(
-      rotary(gemma, "linear_attention"), ConfigError,
-      Message("posenc::rotary: no rotary layers of the type 'linear_attention' but "
-              "'full_attention', 'sliding_attention'"));
-  CHECK_THROWS_MATCHES(
-      rotary_of_layer(gemma, 34), ConfigError,
-      Message("posenc::rotary_of_layer: the types of 34 layers are known, not that "
-              "of layer 34"));
-  CHECK_THROWS_AS(rotary_of_layer(gemma, -1), ConfigError);
-
-  ModelSettings some = presets::model("llama3_8b");
-  some.layers_without_rotary = {3, 7};
-  CHECK(rotary_of_layer(some, 3) == nullptr);
-  CHECK(rotary_of_layer(some, 4) == &rotary(some));
-
-  CHECK_THROWS_MATCHES(validate(ModelSettings{}), ConfigError,
-                       Message("posenc::ModelSettings: layers must be given"));
-}
-
 }  // namespace rotary_settings_test

@@ -12,9 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <string>
-#include <vector>
 
 namespace linear_test {
 
@@ -108,45 +106,6 @@ TEMPLATE_TEST_CASE("linear equals the reference", "[linear]", Linear<float>, Lin
       CHECK(worst <= 1);
     }
   }
-}
-
-TEMPLATE_TEST_CASE("random weights depend on the seed alone and are Glorot uniform", "[linear]",
-                   float, double) {
-  using T = TestType;
-  Linear<T> a(60, 40, true), b(60, 40, false), c(60, 40, true);
-  CHECK(a.weight == posenc::ParameterMatrix<T>(40, 60));
-  CHECK(a.bias == posenc::ParameterMatrix<T>(1, 40));
-  a.bias.fill(1);
-  a.randomize(5);
-  b.randomize(5);
-  c.randomize(6);
-  CHECK(a.weight == b.weight);
-  CHECK(a.weight != c.weight);
-  CHECK(a.bias == posenc::ParameterMatrix<T>(1, 40));
-  const double limit = std::sqrt(6.0 / 100);
-  const auto weights = Eigen::Map<const typename Linear<T>::Matrix>(a.weight.data(), 40, 60)
-                           .template cast<double>()
-                           .eval();
-  // Rounding to T may reach the limit but not exceed it.
-  CHECK(weights.cwiseAbs().maxCoeff() <= limit * (1 + 0x1p-23));
-  const double n = 60 * 40;
-  // Uniform numbers in +-limit have variance limit^2 / 3 and fourth moment limit^4 / 5. The bounds
-  // are five standard deviations of the mean and of the mean square.
-  CHECK(std::abs(weights.mean()) <= 5 * limit / std::sqrt(3 * n));
-  CHECK(std::abs(weights.array().square().mean() - limit * limit / 3) <=
-        5 * limit * limit * std::sqrt((1.0 / 5 - 1.0 / 9) / n));
-  CHECK(std::set<T>(a.weight.data(), a.weight.data() + a.weight.size()).size() >
-        static_cast<std::size_t>(0.99 * n));
-}
-
-TEST_CASE("the first random weights are the same on every platform", "[linear]") {
-  Linear<double> layer(2, 2, false);
-  layer.randomize(1);
-  // Expected: mix_bits(mix_bits(1) + i) / 2^64 of SplitMix64, scaled to +-sqrt(3/2), computed with
-  // Python's integers.
-  CHECK(layer.weight(0, 0) == Approx(-0.32286842940251825).epsilon(1e-15));
-  CHECK(layer.weight(0, 1) == Approx(0.0654454561009187).epsilon(1e-15));
-  CHECK(layer.weight(1, 1) == Approx(0.4713934861943971).epsilon(1e-15));
 }
 
 TEMPLATE_TEST_CASE("an output of the fixed order is one chain over the inputs", "[linear][bits]",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Invalid settings and invalid input of MultiHeadAttention throw errors.
+// Invalid input of MultiHeadAttention throws errors.
 #include "module_case.hpp"
 #include "support/catch.hpp"
 #include "support/throws.hpp"
@@ -17,45 +17,10 @@ using posenc::bsd;
 using posenc::ConfigError;
 using posenc::Index;
 using posenc::MultiHeadAttention;
-using posenc::MultiHeadAttentionConfig;
 using posenc::PositionError;
 using posenc::Positions;
 using posenc::ShapeError;
 using support::message_of;
-
-namespace {
-
-std::string config_error(const MultiHeadAttentionConfig& config) {
-  return message_of<ConfigError>([&] { MultiHeadAttention<float> module(config); });
-}
-
-}  // namespace
-
-TEST_CASE("invalid settings of the module are rejected", "[mha][errors]") {
-  const std::string name = "posenc::MultiHeadAttention: ";
-  CHECK(config_error({.heads = 4}) == name + "model_dim must be given and positive but is 0");
-  CHECK(config_error({.model_dim = -8, .heads = 4}) ==
-        name + "model_dim must be given and positive but is -8");
-  CHECK(config_error({.model_dim = 8}) == name + "heads must be given and positive but is 0");
-  CHECK(config_error({.model_dim = 10, .heads = 4}) ==
-        name + "heads (4) must divide model_dim (10) where head_dim is not given");
-  CHECK(config_error({.model_dim = 3, .heads = 4}) ==
-        name + "heads (4) must divide model_dim (3) where head_dim is not given");
-  CHECK(config_error({.model_dim = 16, .heads = 4, .kv_heads = 3}) ==
-        name + "kv_heads (3) must divide heads (4)");
-  CHECK(config_error({.model_dim = 16, .heads = 4, .kv_heads = 8}) ==
-        name + "kv_heads (8) must divide heads (4)");
-  CHECK(config_error({.model_dim = 16, .heads = 4, .kv_heads = -2}) ==
-        name + "kv_heads (-2) must divide heads (4)");
-  CHECK(config_error({.model_dim = 16, .heads = 4, .head_dim = -4}) ==
-        name + "head_dim must be positive but is -4");
-  CHECK(config_error({.model_dim = 16, .heads = 4, .value_dim = -1}) ==
-        name + "value_dim must be positive but is -1");
-  CHECK(config_error({.model_dim = 16, .heads = 4, .key_input_dim = -1}) ==
-        name + "key_input_dim must be positive but is -1");
-  CHECK(config_error({.model_dim = 16, .heads = 4, .value_input_dim = -1}) ==
-        name + "value_input_dim must be positive but is -1");
-}
 
 TEST_CASE("forward checks its tensors and positions before it writes", "[mha][errors]") {
   using Rope = posenc::Rope<posenc::HalfRotate>;

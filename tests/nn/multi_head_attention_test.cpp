@@ -9,7 +9,6 @@
 #include <posenc/rotary/rope.hpp>
 
 #include <cmath>
-#include <string>
 #include <vector>
 
 namespace multi_head_attention_test {
@@ -177,30 +176,6 @@ TEMPLATE_TEST_CASE("a batch row does not depend on its neighbours", "[mha]", flo
       CHECK(support::same_bits(alone.data(), &together(b, 0, 0), alone.size()));
     }
   }
-}
-
-TEST_CASE("parameters are counted, and the config is completed", "[mha]") {
-  const MultiHeadAttention<float> plain({.model_dim = 16, .heads = 4});
-  CHECK(plain.parameter_count() == 4 * (16 * 16 + 16));
-  CHECK(plain.config().kv_heads == 4);
-  CHECK(plain.config().head_dim == 4);
-  CHECK(plain.config().value_dim == 4);
-  CHECK(plain.config().key_input_dim == 16);
-  CHECK(plain.config().value_input_dim == 16);
-
-  const MultiHeadAttention<float> odd({.model_dim = 10,
-                                       .heads = 6,
-                                       .kv_heads = 2,
-                                       .head_dim = 5,
-                                       .value_dim = 7,
-                                       .key_input_dim = 3,
-                                       .value_input_dim = 4,
-                                       .projection_bias = false});
-  CHECK(odd.parameter_count() == 10 * 30 + 3 * 10 + 4 * 14 + 42 * 10);
-  CHECK(odd.query_projection.weight.rows() == 30);
-  CHECK(odd.key_projection.weight.cols() == 3);
-  CHECK(odd.value_projection.weight.rows() == 14);
-  CHECK(odd.output_projection.weight.cols() == 42);
 }
 
 TEMPLATE_TEST_CASE("random parameters depend on the seed alone", "[mha]", float, double) {

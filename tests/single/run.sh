@@ -119,7 +119,7 @@ quickstart() {
 }
 
 if ((!full)); then
-  run_tests "${compilers[0]}" rope pair_axes_test.cpp permute_test.cpp rotary_errors_test.cpp
+  run_tests "${compilers[0]}" rope axial_test.cpp pair_axes_test.cpp permute_test.cpp rotary_calls_test.cpp
   quickstart "$last"
   exit
 fi

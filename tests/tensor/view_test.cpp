@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
-#include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
-
-#include <Eigen/Core>
 
 #include <array>
 #include <limits>
@@ -180,21 +177,6 @@ TEST_CASE("split_heads gives every head its share of the features", "[view]") {
               "[2, 3, 20]"));
   CHECK_THROWS_AS(posenc::split_heads(x, 0), ShapeError);
   CHECK_THROWS_AS(posenc::split_heads(x, -4), ShapeError);
-}
-
-TEST_CASE("scalars are float, double and 16-bit float classes", "[view]") {
-  STATIC_REQUIRE(posenc::Scalar<float>);
-  STATIC_REQUIRE(posenc::Scalar<double>);
-  STATIC_REQUIRE(posenc::Scalar<Eigen::half>);
-  STATIC_REQUIRE(posenc::Scalar<Eigen::bfloat16>);
-  STATIC_REQUIRE(!posenc::Scalar<int>);
-  STATIC_REQUIRE(!posenc::Scalar<short>);
-  STATIC_REQUIRE(!posenc::Scalar<long double>);
-  STATIC_REQUIRE(!posenc::Scalar<const float>);
-  STATIC_REQUIRE(std::is_same_v<posenc::Compute<double>, double>);
-  STATIC_REQUIRE(std::is_same_v<posenc::Compute<float>, float>);
-  STATIC_REQUIRE(std::is_same_v<posenc::Compute<Eigen::half>, float>);
-  STATIC_REQUIRE(std::is_same_v<posenc::Compute<Eigen::bfloat16>, float>);
 }
 
 }  // namespace view_test

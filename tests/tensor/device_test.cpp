@@ -15,7 +15,7 @@
 #include <functional>
 #include <vector>
 
-namespace thread_pool_test {
+namespace device_test {
 
 using posenc::Index;
 using posenc::Positions;
@@ -105,4 +105,4 @@ TEST_CASE("short calls on Eigen's pool run on the calling thread", "[threads]") 
   CHECK(linear(2, 16) == 1);
 }
 
-}  // namespace thread_pool_test
+}  // namespace device_test

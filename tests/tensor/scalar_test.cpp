@@ -12,6 +12,7 @@
 #include <posenc/kv/kv_cache.hpp>
 #include <posenc/rotary/rope.hpp>
 #include <posenc/tensor/adapt.hpp>
+#include <posenc/tensor/scalar.hpp>
 
 #include <Eigen/Core>
 
@@ -22,7 +23,7 @@
 #include <tuple>
 #include <vector>
 
-namespace element_types_test {
+namespace scalar_test {
 
 using posenc::HeadsView;
 using posenc::Index;
@@ -147,4 +148,19 @@ TEST_CASE("16-bit types: cached and attended to as Eigen's", "[tensor][float16]"
   CHECK(out.same());
 }
 
-}  // namespace element_types_test
+TEST_CASE("scalars are float, double and 16-bit float classes", "[view]") {
+  STATIC_REQUIRE(posenc::Scalar<float>);
+  STATIC_REQUIRE(posenc::Scalar<double>);
+  STATIC_REQUIRE(posenc::Scalar<Eigen::half>);
+  STATIC_REQUIRE(posenc::Scalar<Eigen::bfloat16>);
+  STATIC_REQUIRE(!posenc::Scalar<int>);
+  STATIC_REQUIRE(!posenc::Scalar<short>);
+  STATIC_REQUIRE(!posenc::Scalar<long double>);
+  STATIC_REQUIRE(!posenc::Scalar<const float>);
+  STATIC_REQUIRE(std::is_same_v<posenc::Compute<double>, double>);
+  STATIC_REQUIRE(std::is_same_v<posenc::Compute<float>, float>);
+  STATIC_REQUIRE(std::is_same_v<posenc::Compute<Eigen::half>, float>);
+  STATIC_REQUIRE(std::is_same_v<posenc::Compute<Eigen::bfloat16>, float>);
+}
+
+}  // namespace scalar_test

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace eigen_tensor_test {
+namespace eigen_test {
 
 using posenc::EmbeddingsView;
 using posenc::HeadsView;
@@ -151,4 +151,4 @@ TEST_CASE("tensors of fixed size, in both storage orders", "[eigen]") {
   CHECK(posenc::dsb(columns).row(1, 2)[3] == 5);
 }
 
-}  // namespace eigen_tensor_test
+}  // namespace eigen_test

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace pack_arithmetic_test {
+namespace pack_test {
 
 using posenc::Index;
 
@@ -130,4 +130,4 @@ TEMPLATE_LIST_TEST_CASE("packs: select_by_sign looks at the sign bit alone", "[s
                      [](T s, T a, T b) { return std::signbit(s) ? a : b; }, true));
 }
 
-}  // namespace pack_arithmetic_test
+}  // namespace pack_test

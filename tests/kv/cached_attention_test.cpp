@@ -15,7 +15,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace attention_cache_test {
+namespace cached_attention_test {
 
 using attention_test::Decoding;
 using attention_test::same_bits;
@@ -253,4 +253,4 @@ TEST_CASE("a ring rejects windows that reach evicted keys", "[attention][cache][
         "nothing was thrown");
 }
 
-}  // namespace attention_cache_test
+}  // namespace cached_attention_test

@@ -10,7 +10,7 @@
 #include <limits>
 #include <vector>
 
-namespace attention_merge_test {
+namespace merge_test {
 
 using attention_test::Case;
 using attention_test::infinity;
@@ -201,4 +201,4 @@ TEMPLATE_LIST_TEST_CASE("NaN stays in its row when pieces are merged", "[attenti
   CHECK(same_bits(first.lse.view(), clean.lse.view()));
 }
 
-}  // namespace attention_merge_test
+}  // namespace merge_test

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace attention_workspace_test {
+namespace workspace_test {
 
 using attention_test::Case;
 using attention_test::Decoding;
@@ -149,4 +149,4 @@ TEST_CASE("the workspace does not grow with the sequence", "[attention][workspac
   CHECK(sizes[1] < std::size_t{1} << 20);
 }
 
-}  // namespace attention_workspace_test
+}  // namespace workspace_test

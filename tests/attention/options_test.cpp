@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace attention_defaults_test {
+namespace options_test {
 
 using module_test::Embeddings;
 using posenc::AttentionOptions;
@@ -178,4 +178,4 @@ TEST_CASE("a scale that the type of the arithmetic does not hold is refused",
   CHECK(error(1e200, 1e200) == name + "scale must be finite but is 1e+200");
 }
 
-}  // namespace attention_defaults_test
+}  // namespace options_test

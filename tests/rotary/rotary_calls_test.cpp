@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace rotary_errors_test {
+namespace rotary_calls_test {
 
 using posenc::ConfigError;
 using posenc::Index;
@@ -199,4 +199,4 @@ TEST_CASE("from_cache checks its settings and positions", "[rotation_table][erro
         name + "attention_factor must be positive and finite but is -1");
 }
 
-}  // namespace rotary_errors_test
+}  // namespace rotary_calls_test

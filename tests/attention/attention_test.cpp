@@ -8,7 +8,7 @@
 
 #include <Eigen/Core>
 
-namespace attention_reference_test {
+namespace attention_test {
 
 using attention_test::Case;
 using attention_test::plain_rule;
@@ -132,4 +132,4 @@ TEMPLATE_LIST_TEST_CASE("without features all scores are 0, so every key counts 
   CHECK(worst_error(c, [](Index, Index) { return reference::AttentionRule{}; }) <= 1);
 }
 
-}  // namespace attention_reference_test
+}  // namespace attention_test

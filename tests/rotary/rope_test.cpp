@@ -9,7 +9,7 @@
 
 #include <string>
 
-namespace rope_reference_test {
+namespace rope_test {
 
 using posenc::Index;
 using posenc::Positions;
@@ -178,4 +178,4 @@ TEST_CASE("queries and keys are treated alike, and say what they are", "[rope]")
   CHECK(deepseek.softmax_scale_multiplier() == 1.59);
 }
 
-}  // namespace rope_reference_test
+}  // namespace rope_test

@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: MIT
-// Rules that keep fast pairs and interpolate slow ones, with a ramp over rotations, or two ramps.
-#include "frequency/presets.hpp"
+// Llama 3: a ramp over rotations, its limits, and the same rule under other names.
+#include "frequency/ramps.hpp"
+#include "frequency/rejections.hpp"
 #include "support/catch.hpp"
-#include "support/compare.hpp"
 #include <posenc/frequency/divisors.hpp>
-#include <posenc/frequency/linear.hpp>
 #include <posenc/frequency/llama3.hpp>
-#include <posenc/frequency/ntk.hpp>
 #include <posenc/frequency/ntk_by_parts.hpp>
-#include <posenc/frequency/two_ramp_ntk.hpp>
-#include <posenc/frequency/unscaled.hpp>
 #include <posenc/frequency/yarn.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <numbers>
+#include <string>
 #include <vector>
 
-namespace ramps_test {
+namespace llama3_test {
 
 using posenc::Frequencies;
 using posenc::frequencies;
-using posenc::Index;
 using posenc::Llama3Scaling;
 using posenc::NtkByPartsScaling;
+using ramps::check_parts;
+using ramps::linear;
+using ramps::unscaled;
+using namespace rejections;  // NOLINT: every check of a rejection
 
 namespace {
 
@@ -33,37 +32,6 @@ constexpr Llama3Scaling llama3{.rotary_dim = 128,
                                .low_freq_factor = 1,
                                .high_freq_factor = 4,
                                .original_max_position = 8192};
-
-Frequencies unscaled(Index dim, double base) {
-  return frequencies(posenc::Unscaled{.rotary_dim = dim, .base = base});
-}
-
-Frequencies linear(Index dim, double base, double factor) {
-  return frequencies(posenc::LinearScaling{.rotary_dim = dim, .base = base, .factor = factor});
-}
-
-/// Checks that pairs are kept bit for bit above `high` rotations in `length`, and divided bit for
-/// bit below `low`. Pairs between are strictly between the two, and slower from pair to pair.
-void check_parts(const Frequencies& ours, const Frequencies& kept, const Frequencies& divided,
-                 double length, double low, double high) {
-  Index inside = 0;
-  for (std::size_t i = 0; i < posenc::detail::exact_inv_freq(ours).size(); ++i) {
-    CAPTURE(i);
-    const auto w = posenc::detail::exact_inv_freq(ours)[i];
-    const double rotations = kept.inv_freq()[i] * length / (2 * std::numbers::pi);
-    if (rotations >= high) {
-      REQUIRE(w == posenc::detail::exact_inv_freq(kept)[i]);
-    } else if (rotations <= low) {
-      REQUIRE(w == posenc::detail::exact_inv_freq(divided)[i]);
-    } else {
-      REQUIRE(w < posenc::detail::exact_inv_freq(kept)[i]);
-      REQUIRE(w > posenc::detail::exact_inv_freq(divided)[i]);
-      ++inside;
-    }
-    if (i > 0) REQUIRE(w < posenc::detail::exact_inv_freq(ours)[i - 1]);
-  }
-  CHECK(inside > 0);
-}
 
 }  // namespace
 
@@ -130,44 +98,6 @@ TEST_CASE("Llama 3 as divisors, as GGUF files carry it", "[ramps]") {
   }
 }
 
-TEST_CASE("the paper's ramp is another than the one in use", "[ramps]") {
-  // Llama-2 with factor 16, pair 38: 0.115 w by rotations and 0.351 w by index.
-  const NtkByPartsScaling paper{
-      .rotary_dim = 128, .base = 10000, .factor = 16, .original_max_position = 4096};
-  const auto kept = unscaled(128, 10000);
-  check_parts(frequencies(paper), kept, linear(128, 10000, 16), 4096, 1, 32);
-  const auto code = frequencies(posenc::YarnScaling{
-      .rotary_dim = 128, .base = 10000, .factor = 16, .original_max_position = 4096});
-  CHECK(frequencies(paper).inv_freq()[38] / kept.inv_freq()[38] == Approx(0.115).margin(0.0005));
-  CHECK(code.inv_freq()[38] / kept.inv_freq()[38] == Approx(0.351).margin(0.0005));
-}
-
-TEST_CASE("two ramps: kept, then NTK, then interpolated", "[ramps]") {
-  for (const auto& [model, base, dim] : presets::all) {
-    CAPTURE(model);
-    const auto index = [base = base, dim = dim](double rotations) {
-      return static_cast<double>(
-          posenc::detail::pair_index_at_rotations(dim, base, 2048, rotations));
-    };
-    const auto ours = frequencies(posenc::TwoRampNtkScaling{
-        .rotary_dim = dim, .base = base, .factor = 8, .original_max_position = 2048});
-    const auto kept = unscaled(dim, base), divided = linear(dim, base, 8),
-               ntk = frequencies(posenc::NtkScaling{.rotary_dim = dim, .base = base, .factor = 8});
-    for (std::size_t i = 0; i < posenc::detail::exact_inv_freq(ours).size(); ++i) {
-      CAPTURE(i);
-      const auto pair = static_cast<double>(i);
-      const auto w = posenc::detail::exact_inv_freq(ours)[i];
-      if (pair <= std::floor(index(16))) CHECK(w == posenc::detail::exact_inv_freq(kept)[i]);
-      if (pair >= std::ceil(index(2)) && pair <= std::floor(index(1.25))) {
-        CHECK(w == posenc::detail::exact_inv_freq(ntk)[i]);
-      }
-      if (pair >= std::ceil(index(0.75))) CHECK(w == posenc::detail::exact_inv_freq(divided)[i]);
-      CHECK(w <= posenc::detail::exact_inv_freq(kept)[i]);
-      CHECK(w >= posenc::detail::exact_inv_freq(divided)[i]);
-    }
-  }
-}
-
 TEST_CASE("however large the factor, fast pairs are kept and slow ones stand still", "[ramps]") {
   constexpr double factor = 1e30;
   const auto check = [](const Frequencies& ours, const Frequencies& kept) {
@@ -183,4 +113,23 @@ TEST_CASE("however large the factor, fast pairs are kept and slow ones stand sti
         unscaled(64, 10000));
 }
 
-}  // namespace ramps_test
+TEST_CASE("Llama3Scaling refuses bad settings", "[rules]") {
+  const Llama3Scaling rule{.rotary_dim = 8,
+                           .base = 500000,
+                           .factor = 8,
+                           .low_freq_factor = 1,
+                           .high_freq_factor = 4,
+                           .original_max_position = 8192};
+  check_shared_fields(rule, 2);
+  check_factor(rule);
+  check_length(rule);
+  const std::string ends =
+      "Llama3Scaling: high_freq_factor >= low_freq_factor > 0 must hold but they are ";
+  check_rejected(rule, &Llama3Scaling::low_freq_factor, 0.0, ends + "4 and 0");
+  check_rejected(rule, &Llama3Scaling::low_freq_factor, 5.0, ends + "4 and 5");
+  check_rejected(rule, &Llama3Scaling::low_freq_factor, not_a_number, ends + "4 and nan");
+  check_rejected(rule, &Llama3Scaling::high_freq_factor, 0.0, ends + "0 and 1");
+  check_rejected(rule, &Llama3Scaling::high_freq_factor, infinity, ends + "inf and 1");
+}
+
+}  // namespace llama3_test

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace kv_pool_test {
+namespace kv_block_pool_test {
 
 using kv_cache_test::all_of;
 using kv_cache_test::at;
@@ -392,4 +392,4 @@ TEST_CASE("blocks return to the pool with their own size", "[attention][cache][p
   CHECK(pool.blocks() == 3);
 }
 
-}  // namespace kv_pool_test
+}  // namespace kv_block_pool_test

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// Weights of resized grids, by hand.
+#include "support/catch.hpp"
+#include <posenc/additive/grid_resize.hpp>
+#include <posenc/additive/resize_weights.hpp>
+
+#include <cstddef>
+#include <vector>
+
+namespace resize_weights_test {
+
+using posenc::GridResizeConfig;
+using posenc::Index;
+using posenc::MatrixView;
+using posenc::ResizeCoordinates;
+using posenc::ResizeFilter;
+
+namespace {
+
+/// Returns the weights of target cell `cell` of a 1-D grid: the resize of the identity.
+std::vector<double> weights(const GridResizeConfig& config, Index cell) {
+  const Index n = config.source.cols;
+  std::vector<double> identity(static_cast<std::size_t>(n * n));
+  for (Index i = 0; i < n; ++i) identity[static_cast<std::size_t>(i * n + i)] = 1;
+  std::vector<double> out(static_cast<std::size_t>(config.target.cols * n));
+  posenc::resize_grid(MatrixView<const double>{identity.data(), n, n},
+                      MatrixView<double>{out.data(), config.target.cols, n}, config);
+  return {out.data() + cell * n, out.data() + (cell + 1) * n};
+}
+
+}  // namespace
+
+TEST_CASE("resize_grid: weights a quarter of a cell past a sample") {
+  // Twice as many cells: the target's cell 3 lies at 1.25.
+  const GridResizeConfig cubic{.source = {1, 4}, .target = {1, 8}, .filter = ResizeFilter::Bicubic};
+  CHECK(weights(cubic, 3) == std::vector<double>{-0.10546875, 0.87890625, 0.26171875, -0.03515625});
+  // Cell 1 is at 0.25, and the weight of samples left of the border is added to the border sample.
+  CHECK(weights(cubic, 1) ==
+        std::vector<double>{0.87890625 - 0.10546875, 0.26171875, -0.03515625, 0});
+
+  auto linear = cubic;
+  linear.filter = ResizeFilter::Bilinear;
+  CHECK(weights(linear, 3) == std::vector<double>{0, 0.75, 0.25, 0});
+
+  // Antialiasing without shrinking changes the cubic only, to a = -0.5.
+  auto antialiased = cubic;
+  antialiased.antialias = true;
+  CHECK(weights(antialiased, 3) ==
+        std::vector<double>{-0.0703125, 0.8671875, 0.2265625, -0.0234375});
+  // Halving: a triangle filter two cells wide to either side, cut off at the border.
+  const GridResizeConfig halved{
+      .source = {1, 4}, .target = {1, 2}, .filter = ResizeFilter::Bilinear, .antialias = true};
+  const auto hat = weights(halved, 0);
+  CHECK(hat[0] == Approx(3.0 / 7).epsilon(1e-15));
+  CHECK(hat[1] == Approx(3.0 / 7).epsilon(1e-15));
+  CHECK(hat[2] == Approx(1.0 / 7).epsilon(1e-15));
+  CHECK(hat[3] == 0);
+
+  // The ends of an aligned grid are the ends of the source.
+  auto aligned = linear;
+  aligned.coordinates = ResizeCoordinates::AlignCorners;
+  CHECK(weights(aligned, 0) == std::vector<double>{1, 0, 0, 0});
+  CHECK(weights(aligned, 7) == std::vector<double>{0, 0, 0, 1});
+}
+
+}  // namespace resize_weights_test

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// Divisors that a user supplies.
+#include "frequency/rejections.hpp"
+#include "support/catch.hpp"
+#include <posenc/frequency/divisors.hpp>
+
+#include <string>
+#include <vector>
+
+namespace divisors_test {
+
+using posenc::DivisorScaling;
+using posenc::Index;
+using namespace rejections;  // NOLINT: every check of a rejection
+
+TEST_CASE("DivisorScaling refuses bad settings", "[rules]") {
+  const DivisorScaling rule{.rotary_dim = 4, .base = 10000, .divisors = {1, 8}};
+  using List = std::vector<double>;
+  check_rejected(rule, &DivisorScaling::rotary_dim, Index{3},
+                 "DivisorScaling: rotary_dim must be even and at least 2 but is 3");
+  check_rejected(rule, &DivisorScaling::base, 1.0,
+                 "DivisorScaling: base must be given, finite and greater than 1, but is 1");
+  check_rejected(rule, &DivisorScaling::divisors, List{},
+                 "DivisorScaling: divisors must hold rotary_dim / 2 = 2 divisors but holds 0");
+  check_rejected(rule, &DivisorScaling::divisors, List{1, 2, 3},
+                 "DivisorScaling: divisors must hold rotary_dim / 2 = 2 divisors but holds 3");
+  const std::string positive = "DivisorScaling: divisors must be positive and finite but holds ";
+  check_rejected(rule, &DivisorScaling::divisors, List{1, 0}, positive + "0");
+  check_rejected(rule, &DivisorScaling::divisors, List{-1, 1}, positive + "-1");
+  check_rejected(rule, &DivisorScaling::divisors, List{1, infinity}, positive + "inf");
+  check_rejected(rule, &DivisorScaling::divisors, List{1, not_a_number}, positive + "nan");
+  check_rejected(rule, &DivisorScaling::attention_factor, 0.0,
+                 "Frequencies: attention_factor must be positive and finite but is 0");
+}
+
+}  // namespace divisors_test

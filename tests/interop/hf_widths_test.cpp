@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// Model types, pairing and widths of config.json.
+#include "support/catch.hpp"
+#include <posenc/interop/hf_config.hpp>
+#include <posenc/interop/hf_widths.hpp>
+
+#include <variant>
+
+namespace hf_widths_test {
+
+using nlohmann::json;
+using posenc::PairingKind;
+using posenc::read_hf_config;
+using posenc::Unscaled;
+
+namespace {
+
+json config(const char* model_type = "llama") {
+  return {{"model_type", model_type},        {"hidden_size", 4096},
+          {"num_attention_heads", 32},       {"num_hidden_layers", 12},
+          {"max_position_embeddings", 4096}, {"rope_theta", 10000.0}};
+}
+
+json with(json changed, const json& more) {
+  changed.update(more);
+  return changed;
+}
+
+template <class Rule>
+Rule rule_of(const json& of) {
+  return std::get<Rule>(rotary(read_hf_config(of)).rule);
+}
+
+}  // namespace
+
+TEST_CASE("model_type tells the pairing", "[interop]") {
+  const auto pairing = [](const json& of) { return rotary(read_hf_config(of)).pairing; };
+  for (const char* name : {"llama", "mistral", "qwen2", "gemma", "phi", "gpt_neox", "glm4_moe"}) {
+    CHECK(pairing(config(name)) == PairingKind::HalfRotate);
+  }
+  for (const char* name : {"glm", "glm4", "ernie4_5"}) {
+    CHECK(pairing(config(name)) == PairingKind::Interleaved);
+  }
+  CHECK(pairing(with(config("cohere"), {{"rope_theta", 10000}})) == PairingKind::Interleaved);
+  CHECK(rotary(read_hf_config(config("x"), {.pairing = PairingKind::Interleaved})).pairing ==
+        PairingKind::Interleaved);
+  CHECK(rotary(read_hf_config(config(), {.pairing = PairingKind::Interleaved})).pairing ==
+        PairingKind::Interleaved);
+  auto nameless = config();
+  nameless.erase("model_type");
+  CHECK(rotary(read_hf_config(nameless, {.pairing = PairingKind::HalfRotate})).pairing ==
+        PairingKind::HalfRotate);
+}
+
+TEST_CASE("widths come under many names", "[interop]") {
+  CHECK(rotary(read_hf_config(config())).head_dim == 128);
+  CHECK(rotary(read_hf_config(with(config(), {{"head_dim", 64}}))).head_dim == 64);
+  CHECK(rotary(read_hf_config(with(config(), {{"head_dim", nullptr}}))).head_dim == 128);
+  CHECK(rotary(read_hf_config(config("gemma"))).head_dim == 256);
+  CHECK(rule_of<Unscaled>(with(config(), {{"partial_rotary_factor", 0.25}})).rotary_dim == 32);
+  CHECK(rule_of<Unscaled>(with(config(), {{"rotary_pct", 0.5}})).rotary_dim == 64);
+  CHECK(rule_of<Unscaled>(with(config(), {{"rotary_dim", 48}})).rotary_dim == 48);
+  CHECK(rule_of<Unscaled>(config("phi")).rotary_dim == 64);
+  CHECK(rule_of<Unscaled>(config("gpt_neox")).rotary_dim == 32);
+  for (const char* key : {"max_seq_len", "n_positions", "seq_length"}) {
+    auto other = config();
+    other.erase("max_position_embeddings");
+    other[key] = 77;
+    CHECK(read_hf_config(other).trained_length == 77);
+  }
+}
+
+}  // namespace hf_widths_test
