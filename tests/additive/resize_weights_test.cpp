@@ -5,6 +5,7 @@
 #include <posenc/additive/resize_weights.hpp>
 
 #include <cstddef>
+#include <numeric>
 #include <vector>
 
 namespace resize_weights_test {
@@ -14,6 +15,7 @@ using posenc::Index;
 using posenc::MatrixView;
 using posenc::ResizeCoordinates;
 using posenc::ResizeFilter;
+using posenc::detail::ResizeWeights;
 
 namespace {
 
@@ -61,6 +63,48 @@ TEST_CASE("resize_grid: weights a quarter of a cell past a sample") {
   aligned.coordinates = ResizeCoordinates::AlignCorners;
   CHECK(weights(aligned, 0) == std::vector<double>{1, 0, 0, 0});
   CHECK(weights(aligned, 7) == std::vector<double>{0, 0, 0, 1});
+}
+
+TEST_CASE("weights of a cell add up to 1, wherever its samples lie", "[resize]") {
+  for (const auto filter : {ResizeFilter::Bilinear, ResizeFilter::Bicubic}) {
+    for (const auto coordinates : {ResizeCoordinates::HalfPixel, ResizeCoordinates::AlignCorners,
+                                   ResizeCoordinates::Geometric}) {
+      for (const Index source : {1, 3, 13}) {
+        for (const Index target : {1, 7, 23}) {
+          if (coordinates == ResizeCoordinates::Geometric && filter != ResizeFilter::Bilinear) {
+            continue;
+          }
+          const ResizeWeights all(
+              {.source = source,
+               .target = target,
+               .filter = filter,
+               .coordinates = coordinates,
+               .step = static_cast<double>(source) / static_cast<double>(target)});
+          CAPTURE(static_cast<int>(filter), static_cast<int>(coordinates), source, target);
+          for (Index cell = 0; cell < target; ++cell) {
+            const auto taps = all[cell];
+            const auto count = static_cast<Index>(taps.weights.size());
+            CHECK(taps.first >= 0);
+            CHECK(taps.first + count <= source);
+            CHECK(std::accumulate(taps.weights.begin(), taps.weights.end(), 0.0) ==
+                  Approx(1).epsilon(1e-14));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("cells of a geometric grid that keeps its size are source cells", "[resize]") {
+  const ResizeWeights same({.source = 3,
+                            .target = 3,
+                            .filter = ResizeFilter::Bilinear,
+                            .coordinates = ResizeCoordinates::Geometric});
+  for (Index cell = 0; cell < 3; ++cell) {
+    CHECK(same[cell].first == cell);
+    REQUIRE(same[cell].weights.size() == 1);
+    CHECK(same[cell].weights[0] == 1);
+  }
 }
 
 }  // namespace resize_weights_test

@@ -33,4 +33,24 @@ TEST_CASE("DivisorScaling refuses bad settings", "[rules]") {
                  "Frequencies: attention_factor must be positive and finite but is 0");
 }
 
+TEST_CASE("frequencies are divided pair by pair", "[divisors]") {
+  const DivisorScaling rule{
+      .rotary_dim = 6, .base = 1000, .divisors = {1, 8, 0.5}, .attention_factor = 1.25};
+  const auto ours = frequencies(rule);
+  CHECK(ours.inv_freq()[0] == 1);
+  CHECK(ours.inv_freq()[1] == Approx(0.0125).epsilon(1e-15));
+  CHECK(ours.inv_freq()[2] == Approx(0.02).epsilon(1e-15));
+  CHECK(ours.attention_factor() == 1.25);
+  CHECK(ours.softmax_scale_multiplier() == 1);
+}
+
+TEST_CASE("divisors have bounds that their products with frequencies keep", "[divisors]") {
+  const DivisorScaling rule{.rotary_dim = 4, .base = 10000, .divisors = {1e-100, 1e100}};
+  CHECK(frequencies(rule).inv_freq()[0] == Approx(1e100));
+  CHECK(frequencies(rule).inv_freq()[1] == Approx(1e-102));
+  const std::string bounds = "DivisorScaling: divisors must lie within 1e-100 and 1e100 but holds ";
+  check_rejected(rule, &DivisorScaling::divisors, {1, 1e-101}, bounds + "1e-101");
+  check_rejected(rule, &DivisorScaling::divisors, {1e101, 1}, bounds + "1e+101");
+}
+
 }  // namespace divisors_test

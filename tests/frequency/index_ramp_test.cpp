@@ -3,7 +3,15 @@
 #include "support/catch.hpp"
 #include <posenc/frequency/index_ramp.hpp>
 
+#include <cstddef>
+#include <utility>
+#include <vector>
+
 namespace index_ramp_test {
+
+using posenc::YarnCrossing;
+using posenc::detail::IndexRamp;
+using posenc::detail::QuadDouble;
 
 TEST_CASE("pair indices of the ramp's ends in published models", "[yarn]") {
   const auto index = [](posenc::Index dim, double base, posenc::Index length, double rotations) {
@@ -20,6 +28,34 @@ TEST_CASE("pair indices of the ramp's ends in published models", "[yarn]") {
   CHECK(index(64, 1.5e5, 4096, 1) == Approx(17.398).margin(0.0005));
   CHECK(index(8, 1e4, 64, 32) == Approx(-0.50).margin(0.005));
   CHECK(index(8, 1e4, 64, 1) == Approx(1.01).margin(0.005));
+}
+
+TEST_CASE("ends of a ramp are rounded outward, clamped and kept apart", "[yarn]") {
+  const auto ends = [](const IndexRamp& ramp) {
+    return std::pair{static_cast<double>(ramp.low), static_cast<double>(ramp.high)};
+  };
+  using Ends = std::pair<double, double>;
+  CHECK(ends(IndexRamp::between(128, 1e4, 4096, 32, 1, true)) == Ends{20, 46});
+  const auto [low, high] = ends(IndexRamp::between(128, 1e4, 4096, 32, 1, false));
+  CHECK(low == Approx(20.94).margin(0.005));
+  CHECK(high == Approx(45.03).margin(0.005));
+  // The low end lies before the first pair, and the high one after the last channel.
+  CHECK(ends(IndexRamp::between(8, 1e4, 64, 32, 1e-6, true)) == Ends{0, 7});
+  CHECK(ends(IndexRamp::between(128, 1e4, 4096, 1, 32, true)).second == Approx(45.001));
+  CHECK(ends(IndexRamp::between(128, 1e4, 4096, 1, 32, true, YarnCrossing::Backwards)) ==
+        Ends{45, 21});
+}
+
+TEST_CASE("frequencies are blended along a ramp", "[yarn]") {
+  std::vector<QuadDouble> a(5, QuadDouble(8)), equal(5, QuadDouble(3));
+  blend(a, std::vector<QuadDouble>(5, QuadDouble(4)), {1, 3});
+  blend(equal, std::vector<QuadDouble>(5, QuadDouble(3)), {0.3, 4.7});
+  const double expected[] = {8, 8, 6, 4, 4};
+  for (std::size_t i = 0; i < 5; ++i) {
+    CAPTURE(i);
+    CHECK(static_cast<double>(a[i]) == expected[i]);
+    CHECK(equal[i] == QuadDouble(3));
+  }
 }
 
 }  // namespace index_ramp_test

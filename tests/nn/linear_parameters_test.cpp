@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Parameters of a linear layer and their random values.
 #include "support/catch.hpp"
+#include "support/throws.hpp"
 #include <posenc/nn/linear_parameters.hpp>
 
 #include <Eigen/Core>
@@ -8,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <set>
+#include <string>
 
 namespace linear_parameters_test {
 
@@ -56,6 +58,35 @@ TEST_CASE("the first random weights are the same on every platform", "[linear]")
   CHECK(layer.weight(0, 0) == Approx(-0.32286842940251825).epsilon(1e-15));
   CHECK(layer.weight(0, 1) == Approx(0.0654454561009187).epsilon(1e-15));
   CHECK(layer.weight(1, 1) == Approx(0.4713934861943971).epsilon(1e-15));
+}
+
+TEST_CASE("parameters of a layer are counted, and their gradients have their shapes", "[linear]") {
+  const LinearParameters<float> with(3, 5, true), without(3, 5, false), none;
+  CHECK(with.in_dim() == 3);
+  CHECK(with.out_dim() == 5);
+  CHECK(with.parameter_count() == 20);
+  CHECK(without.parameter_count() == 15);
+  CHECK(none.parameter_count() == 0);
+  LinearParameters<float> trained = with;
+  trained.weight.fill(2);
+  trained.bias.fill(3);
+  const auto zeros = trained.zero_gradient();
+  CHECK(zeros.weight == with.weight);
+  CHECK(zeros.bias == with.bias);
+  CHECK(without.zero_gradient().bias.size() == 0);
+}
+
+TEST_CASE("extents of a weight that cannot be are rejected", "[linear][errors]") {
+  const auto error = [](posenc::Index in, posenc::Index out) {
+    return support::message_of<posenc::ConfigError>(
+        [&] { LinearParameters<double>(in, out, true); });
+  };
+  const std::string rule =
+      " numbers cannot be: neither may be negative, and memory must hold their product";
+  CHECK(error(-1, 2) == "posenc::Linear: a weight of 2 x -1" + rule);
+  CHECK(error(1, posenc::Index{1} << 54) ==
+        "posenc::Linear: a weight of 18014398509481984 x 1" + rule);
+  CHECK_NOTHROW(LinearParameters<double>::check_dims(1, posenc::Index{1} << 53));
 }
 
 }  // namespace linear_parameters_test
