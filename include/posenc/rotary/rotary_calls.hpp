@@ -37,12 +37,6 @@ constexpr const char* name_of(const RotaryCallNames& names, RotaryCall call) noe
   return names[static_cast<std::size_t>(call)];
 }
 
-/// True if a rotation reads elements of In and stores results as another type T.
-template <class In, class T>
-concept Converts = !std::is_const_v<T> && !std::same_as<std::remove_const_t<In>, T> &&
-                   Scalar<std::remove_const_t<In>> && Scalar<T> &&
-                   std::same_as<Compute<std::remove_const_t<In>>, Compute<T>>;
-
 template <Scalar In, Scalar Out>
 constexpr std::array<RotationOperand<In, Out>, 1> operand(const HeadsView<const In>& in,
                                                           const HeadsView<Out>& out) noexcept {

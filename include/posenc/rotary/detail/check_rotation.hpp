@@ -9,10 +9,18 @@
 #include <posenc/tensor/view.hpp>
 
 #include <cmath>
+#include <concepts>
+#include <type_traits>
 
 // The tensors of a rotation, and their checks before anything is written.
 POSENC_BEGIN
 namespace detail {
+
+/// True if a rotation reads elements of In and stores results as another type T.
+template <class In, class T>
+concept Converts = !std::is_const_v<T> && !std::same_as<std::remove_const_t<In>, T> &&
+                   Scalar<std::remove_const_t<In>> && Scalar<T> &&
+                   std::same_as<Compute<std::remove_const_t<In>>, Compute<T>>;
 
 /// The channels of a head that are rotated: [offset, end()).
 struct RotarySlice {
