@@ -47,11 +47,11 @@ TEST_CASE("ends of a ramp are rounded outward, clamped and kept apart", "[yarn]"
 }
 
 TEST_CASE("frequencies are blended along a ramp", "[yarn]") {
-  std::vector<QuadDouble> a(5, QuadDouble(8)), equal(5, QuadDouble(3));
-  blend(a, std::vector<QuadDouble>(5, QuadDouble(4)), {1, 3});
-  blend(equal, std::vector<QuadDouble>(5, QuadDouble(3)), {0.3, 4.7});
-  const double expected[] = {8, 8, 6, 4, 4};
-  for (std::size_t i = 0; i < 5; ++i) {
+  std::vector<QuadDouble> a(7, QuadDouble(8)), equal(7, QuadDouble(3));
+  blend(a, std::vector<QuadDouble>(7, QuadDouble(4)), {1, 5});
+  blend(equal, std::vector<QuadDouble>(7, QuadDouble(3)), {0.3, 4.7});
+  const double expected[] = {8, 8, 7, 6, 5, 4, 4};
+  for (std::size_t i = 0; i < 7; ++i) {
     CAPTURE(i);
     CHECK(static_cast<double>(a[i]) == expected[i]);
     CHECK(equal[i] == QuadDouble(3));

@@ -2,6 +2,7 @@
 // Tables of axes, pair by pair, and bad tables.
 #include "support/catch.hpp"
 #include "support/throws.hpp"
+#include <posenc/frequency/unscaled.hpp>
 #include <posenc/rotary/pair_axes.hpp>
 #include <posenc/rotary/rope.hpp>
 
