@@ -195,7 +195,7 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   // error: posenc::attention: q, k, v and out must have elements of one type, or q and out of one
   attention(bshd(doubles), bshd(halves), bshd(halves), bshd(doubles), {.causal = Causal::No});
 #elif CASE == 43
-  // error: posenc::attention_backward: q, k, v and out must have elements of one type; keys
+  // error: posenc::attention_backward: q, k, v and out must have elements of one type
   attention_backward(bshd(q), bshd(halves), bshd(halves), bshd(out), posenc::bhq(x), bshd(out),
                      posenc::AttentionGradients<float>{}, {.causal = Causal::No}, alibi);
 #endif
