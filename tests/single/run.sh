@@ -60,7 +60,7 @@ last="${compilers[${#compilers[@]} - 1]}"
 unit "${compilers[0]}" rope posenc_rope.hpp cstddef
 unit "$last" all posenc_all.hpp posenc_rope.hpp
 unit "${compilers[0]}" both posenc_rope.hpp posenc_all.hpp
-unit "$last" tree posenc/rotary/rope.hpp cstddef
+unit "$last" tree posenc/rotary/rope.hpp posenc/frequency/unscaled.hpp
 "${compilers[0]}" "${flags[@]}" "$here/link.cpp" "$work"/{rope,all,both,tree}.o -o "$work/link"
 "$work/link"
 
