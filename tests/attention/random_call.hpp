@@ -35,7 +35,11 @@ class RandomCall {
 
   RandomCall(std::uint64_t seed, const Shape& shape, const Without& without = {},
              support::Layout layout = {})
-      : random(seed), c(shape, seed, layout), lse(shape.batch, shape.heads, shape.queries) {
+      : RandomCall(support::Random(seed), seed, shape, without, layout) {}
+  /// Draws options from `choices`, and numbers from the seed.
+  RandomCall(const support::Random& choices, std::uint64_t seed, const Shape& shape,
+             const Without& without, support::Layout layout)
+      : random(choices), c(shape, seed, layout), lse(shape.batch, shape.heads, shape.queries) {
     options.scale = random.uniform(0.1, 1.5) * std::min(1.0, 3 * c.default_scale());
     memory.lse = lse.view();
     draw_sequences(!without.packing && shape.batch == 1 && one_in(3));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Contents of a cache: appended keys and values come back, after any sequence of calls.
-#include "attention/key_place.hpp"
+#include "cache_program.hpp"
 #include "kv_cache_case.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
@@ -15,7 +15,6 @@
 #include <Eigen/Core>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -32,88 +31,6 @@ using support::Heads;
 using support::to_double;
 
 namespace {
-
-template <class S, class T>
-S stored(T x) {
-  return static_cast<S>(static_cast<posenc::Compute<T>>(x));
-}
-
-/// Reference model of one sequence: keys and values in rows, rounded to S.
-template <class S>
-struct Model {
-  using Row = std::array<std::vector<S>, 2 * heads>;  ///< key and value of each head
-  std::vector<Row> rows;
-  Index first = 0;  ///< oldest key that must be stored
-
-  Index length() const { return static_cast<Index>(rows.size()); }
-
-  template <class T>
-  void append(HeadsView<T> k, HeadsView<T> v, Index b = 0) {
-    for (Index s = 0; s < k.seq; ++s) {
-      Row row;
-      for (Index h = 0; h < heads; ++h) {
-        for (Index d = 0; d < dim; ++d) row[at(2 * h)].push_back(stored<S>(k.row(b, s, h)[d]));
-        for (Index d = 0; d < value_dim; ++d) {
-          row[at(2 * h + 1)].push_back(stored<S>(v.row(b, s, h)[d]));
-        }
-      }
-      rows.push_back(row);
-    }
-  }
-};
-
-bool is_finite(double x) { return std::isfinite(x); }
-
-/// True if the tiles of a sequence equal the model, each number at the address that kernels read.
-/// Values after the last key must be zero in its panel, and the flag of non-finite values must be
-/// right.
-template <class S>
-bool tiles_match(const KvCache<S>& cache, Index sequence, const Model<S>& model) {
-  using namespace posenc::detail;
-  bool right = cache.length(sequence) == model.length() && cache.first(sequence) == model.first;
-  for (Index h = 0; h < heads; ++h) {
-    for (Index t = model.first / tile_keys; t * tile_keys < model.length(); ++t) {
-      const KvTile<S> tile = tile_of(cache, sequence, h, t);
-      bool finite = true;
-      right &= tile.value_stride == padded_value_dim(value_dim);
-      const Index panels = (model.length() - t * tile_keys + panel_lanes - 1) / panel_lanes;
-      for (Index r = 0; r < std::min(panels, tile_panels) * panel_lanes; ++r) {
-        const Index j = t * tile_keys + r;
-        const bool there = j < model.length();
-        for (Index d = 0; d < tile.value_stride; ++d) {
-          const S got = tile.values[r * tile.value_stride + d];
-          const S want = there && d < value_dim ? model.rows[at(j)][at(2 * h + 1)][at(d)]
-                                                : static_cast<S>(0.0F);
-          right &= support::same_bits(&got, &want, 1);
-          finite &= is_finite(to_double(got));
-        }
-        for (Index d = 0; there && d < dim; ++d) {
-          const S* block = tile.keys + r / panel_lanes * panel_lanes * packed_dim<S>(dim);
-          const S* key = block + attention_test::place<S>(r % panel_lanes, d);
-          right &= support::same_bits(key, &model.rows[at(j)][at(2 * h)][at(d)], 1);
-        }
-      }
-      right &= tile.finite == finite;
-    }
-  }
-  return right;
-}
-
-template <class S>
-bool copies_match(const KvCache<S>& cache, Index sequence, Index first, Index count,
-                  const Model<S>& model, support::Layout layout = {}) {
-  Heads<S> k(1, count, heads, dim, layout), v(1, count, heads, value_dim, layout);
-  cache.copy_keys(sequence, first, k.view(), v.view());
-  bool right = k.surroundings_kept() && v.surroundings_kept();
-  for (Index i = 0; i < count; ++i) {
-    for (Index h = 0; h < heads; ++h) {
-      const auto& row = model.rows[at(first + i)];
-      right &= support::same_bits<S>(k.view().row(0, i, h), row[at(2 * h)].data(), dim);
-      right &= support::same_bits<S>(v.view().row(0, i, h), row[at(2 * h + 1)].data(), value_dim);
-    }
-  }
-  return right;
-}
 
 /// Test case of a cache that stores S and gets elements of T.
 template <class StoredAs, class Element>
@@ -160,65 +77,13 @@ TEMPLATE_TEST_CASE("appended keys and values can be copied out", "[attention][ca
 
 TEMPLATE_TEST_CASE("any mixture of calls gives the contents of a plain list", "[attention][cache]",
                    float, double, Eigen::half, Eigen::bfloat16) {
-  using S = TestType;
   support::Random random(4);
-  const Index sequences = 3, max_append = 150;
-  for (const bool is_ring : {false, true}) {
-    KvCache<S> cache(is_ring ? ring(200, max_append, sequences) : full_cache(700, sequences));
-    std::vector<Model<S>> models(at(sequences));
+  for (const auto kind : {CacheKind::Full, CacheKind::Ring, CacheKind::Pooled}) {
+    CacheProgram<TestType> program(kind);
     for (unsigned step = 0; step < support::sampled(400); ++step) {
-      const Index sequence = random.integer(0, sequences - 1);
-      Model<S>& model = models[at(sequence)];
-      const auto what = random.integer(0, 9);
-      if (what <= 5) {
-        const bool all = what == 5;  // the two other sequences, in reverse order
-        const Index batch = all ? 2 : 1;
-        Index room = max_append;
-        std::vector<Index> ids{sequence};
-        if (all) ids = {(sequence + 2) % sequences, (sequence + 1) % sequences};
-        for (const Index id : ids) {
-          if (!is_ring) room = std::min(room, cache.capacity() - models[at(id)].length());
-        }
-        const Index n = random.integer(0, what == 0 ? std::min(room, Index{1}) : room);
-        auto k = Heads<S>::random(random, batch, n, heads, dim);
-        auto v = Heads<S>::random(random, batch, n, heads, value_dim);
-        if (n > 0 && random.integer(0, 3) == 0) {
-          v.view().row(0, n / 2, 1)[17] = std::numeric_limits<S>::infinity();
-        }
-        if (all) {
-          cache.append(ids, k.view(), v.view());
-        } else {
-          cache.append(sequence, k.view(), v.view());
-        }
-        for (Index b = 0; b < batch; ++b) {
-          Model<S>& appended = models[at(ids[at(b)])];
-          appended.append(k.view(), v.view(), b);
-          const Index begun = (appended.length() + 127) / 128 * 128;
-          appended.first = std::max(appended.first, begun - cache.capacity());
-        }
-      } else if (what == 6) {
-        const Index length = random.integer(model.first, model.length());
-        cache.truncate(sequence, length);
-        model.rows.resize(at(length));
-      } else if (what == 7) {
-        const Index to = random.integer(0, sequences - 1);
-        cache.copy(sequence, to);
-        models[at(to)] = Model<S>(model);
-      } else if (what == 8 && !is_ring) {
-        const Index first = random.integer(0, model.length());
-        const Index count = random.integer(0, model.length() - first);
-        cache.erase(sequence, first, count, nothing);
-        model.rows.erase(model.rows.begin() + first, model.rows.begin() + first + count);
-      } else if (what == 9 && random.integer(0, 3) == 0) {
-        cache.clear(sequence);
-        model = {};
-      }
-      for (Index n = 0; n < sequences; ++n) {
-        INFO("step " << step << ", call " << what << ", sequence " << n);
-        REQUIRE(tiles_match(cache, n, models[at(n)]));
-      }
-      const Index first = random.integer(model.first, model.length());
-      REQUIRE(copies_match(cache, sequence, first, model.length() - first, model));
+      const auto call = program.run_step(random);
+      INFO("step " << step << ", call " << static_cast<int>(call));
+      REQUIRE(program.matches(random));
     }
   }
 }

@@ -211,7 +211,8 @@ double worst_error(reference::MultiHead module, const Embeddings<T>& x, const Em
     const double allowed =
         module_error<T>(module, query, key, value, rule_of(0).scale, largest_bias);
     worst = support::worse(
-        worst, support::max_abs_difference(matrix_of(out, b).values, want.values) / allowed);
+        worst, attention_test::share(
+                   support::max_abs_difference(matrix_of(out, b).values, want.values), allowed));
   }
   return worst;
 }

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <limits>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <type_traits>
 
@@ -20,8 +21,11 @@ class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
 
+  /// Draws one number from each of a fuzzer's bytes, and after their end from the seed.
+  Random(std::span<const std::uint8_t> bytes, std::uint64_t seed) : bytes_(bytes), engine_(seed) {}
+
   /// Returns a number in [0, 1), a multiple of 2^-53.
-  double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
 
@@ -37,7 +41,7 @@ class Random {
   /// spans below 2^34. The span must be below 2^63.
   std::int64_t integer(std::int64_t low, std::int64_t high) {
     const std::uint64_t span = static_cast<std::uint64_t>(high - low) + 1;
-    return low + static_cast<std::int64_t>(engine_() % span);
+    return low + static_cast<std::int64_t>(next() % span);
   }
 
   /// Fills a container or span of any scalar, in its order.
@@ -55,6 +59,14 @@ class Random {
   }
 
  private:
+  std::uint64_t next() {
+    if (bytes_.empty()) return engine_();
+    const std::uint64_t byte = bytes_.front();
+    bytes_ = bytes_.subspan(1);
+    return byte * 0x0101010101010101;  // its high bits are uniform(), its low bits integer()
+  }
+
+  std::span<const std::uint8_t> bytes_;
   std::mt19937_64 engine_;
 };
 
