@@ -3,11 +3,23 @@
 # Compiles without generating code. Every public header is compiled for platforms where posenc is
 # never run: Windows (mingw) with its macros, and libc++, the library of macOS. Benches are compiled
 # with g++ and clang++, and examples with clang++, because other parts of CI build most of them with
-# g++ only. Usage: tests/portability/run.sh; tools that are not installed are skipped by name.
+# g++ only:
+#
+#   tests/portability/run.sh          a sample: each bench with one of the compilers, and half of the examples
+#   tests/portability/run.sh --full   all of them
+#
+# Tools that are not installed are skipped by name.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 source_dir="$(cd "$here/../.." && pwd)"
+source "$here/../support/drawn.sh"
+case "${1:-}" in
+  "") one_in=2 ;;
+  --full) one_in=1 ;;
+  *) echo "tests/portability/run.sh: unknown argument '$1'; use --full or nothing" >&2; exit 2 ;;
+esac
+echo "-- one in $one_in benches and examples, POSENC_SEED=$POSENC_SEED"
 read -r eigen <<<"$(pkg-config --cflags-only-I eigen3)"
 flags=(-std=c++20 -fsyntax-only -Wall -Wextra -I "$source_dir/include" -isystem "${eigen#-I}")
 
@@ -46,11 +58,13 @@ jointly() {
 
 strict=("${flags[@]}" -Werror -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast -Wdouble-promotion
   -DEIGEN_USE_THREADS=)
-mapfile -t benches < <(find "$source_dir/bench" -name '*.cpp' -not -path '*/peers/*')
-for compiler in g++ clang++; do
+mapfile -t benches < <(find "$source_dir/bench" -name '*.cpp' -not -path '*/peers/*' | sort)
+compilers=(g++ clang++)
+for n in 0 1; do
+  compiler="${compilers[n]}"
   command -v "$compiler" >/dev/null || { echo "-- $compiler, benches: skipped, there is no $compiler"; continue; }
   echo "-- $compiler, benches"
-  for bench in "${benches[@]}"; do
+  for bench in $(printf '%s\n' "${benches[@]}" | POSENC_SEED=$((POSENC_SEED + n)) drawn "$one_in"); do
     add "$compiler" "${strict[@]}" -march=native -DPOSENC_BENCH_FLAGS='""' -I "$source_dir/bench" "$bench"
   done
 done
@@ -62,8 +76,8 @@ if command -v clang++ >/dev/null; then
   read -ra mpi <<<"$(pkg-config --cflags-only-I ompi-cxx 2>/dev/null | sed 's/-I/-isystem /g')"
   cd "$source_dir/examples"
   gradients=train_short_test_long/gradient_check.cpp  # a separate program
-  for source in *.cpp guide/*.cpp "$gradients"; do add "${clang[@]}" "$source"; done
-  for program in posenc_inspect tour train_short_test_long; do
+  for source in $(printf '%s\n' *.cpp guide/*.cpp "$gradients" | drawn "$one_in"); do add "${clang[@]}" "$source"; done
+  for program in $(printf '%s\n' posenc_inspect tour train_short_test_long | drawn "$one_in"); do
     mapfile -t sources < <(printf '%s\n' "$program"/*.cpp | grep -vxF "$gradients")
     jointly "${clang[@]}" -- "${sources[@]}"
   done

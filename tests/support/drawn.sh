@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: MIT
+# Sourced by scripts that run a sample. It changes with the day, and is the same for all scripts of a day. POSENC_SEED repeats
+# the sample of another day.
+export POSENC_SEED="${POSENC_SEED:-$(($(date +%s) / 86400))}"
+
+# drawn <number>: prints one in so many lines of its input, beginning with a line that the seed selects. In so many consecutive
+# days every line is printed once.
+drawn() { awk -v number="$1" -v seed="$POSENC_SEED" '(NR + seed) % number == 0'; }
