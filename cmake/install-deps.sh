@@ -23,7 +23,7 @@ bench=(libbenchmark-dev)
 docs=(doxygen python3-sphinx python3-myst-parser furo)
 peers=(libopenblas-dev libdnnl-dev libtorch-dev)
 tools=(clang clang-format clang-tidy libclang-rt-dev libc++-dev g++-aarch64-linux-gnu qemu-user g++-mingw-w64-x86-64-posix
-  g++-riscv64-linux-gnu wasi-libc libc++-dev-wasm32 libclang-rt-dev-wasm32 lld nodejs meson)
+  g++-riscv64-linux-gnu wasi-libc libc++-dev-wasm32 libclang-rt-dev-wasm32 lld nodejs meson python3-clang-14)
 
 case "${1:-all}" in
   tour) needed=("${build[@]}" "${tour[@]}") ;;

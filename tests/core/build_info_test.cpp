@@ -16,6 +16,7 @@ TEST_CASE("build_info describes the unit that calls it", "[build_info]") {
   CHECK(info.version == version.str());
   CHECK(info.fma == (POSENC_HAS_FMA != 0));
   CHECK(info.checked == (POSENC_CHECKED != 0));
+  CHECK(info.bfloat16_products == (POSENC_BFLOAT16_PRODUCTS != 0));
   CHECK_FALSE(info.tier.empty());
   CHECK(info.missing.empty());
   CHECK_THAT(info.tag, ContainsSubstring(info.level));
