@@ -38,7 +38,8 @@ WITHOUT_RESULT = re.compile(r"(posenc::|detail::)*(prefetch\w*|pin_in_register|p
                             r"static_cast<void>|assert|static_assert|\w+\.reserve|\w+\.prefetch\w*)\b")
 # Calls whose first two arguments may be exchanged.
 COMMUTATIVE = re.compile(r"(std::|detail::|posenc::)*(mul_add|fma|min|max|two_sum|two_product|checked_add|checked_mul|"
-                         r"swap|rows_overlap|equal|hypot)(<.*>)?$")
+                         r"swap|rows_overlap|equal|hypot)(<.*>)?$|\(std::(min|max)\)$|"
+                         r"_mm\w*_(xor|and|or|add|mul|min|max|fn?madd|fn?msub)_\w+$")
 
 Mutant = collections.namedtuple("Mutant", "number name room file line")
 
@@ -103,7 +104,7 @@ class Finder:
             owner = cursor.semantic_parent
             is_member = owner is not None and owner.kind in CLASSES and owner.kind != Kind.NAMESPACE
             function = (owner.spelling + "::" if is_member else "") + (cursor.spelling if cursor.spelling.startswith("operator") else re.sub(r"<.*>$", "", cursor.spelling))
-            if "consteval" in text.split("{")[0]:
+            if "consteval" in text.split("{")[0] or text.endswith("default"):
                 return
         children = list(cursor.get_children())
         for n, child in enumerate(children):
@@ -256,12 +257,12 @@ class Finder:
         if not callee.endswith("("):
             return
         callee = callee[:-1].strip()
-        if callee in ("std::min", "std::max") and len(arguments) == 2:
+        if callee in ("std::min", "std::max", "(std::min)", "(std::max)") and len(arguments) == 2:
             start, end = cursor.extent.start.offset, cursor.extent.end.offset
-            point = self.new_point(function, start, end, ["becomes max" if callee == "std::min" else "becomes min"])
+            point = self.new_point(function, start, end, ["becomes max" if "min" in callee else "becomes min"])
             if point:
                 point.replaced.append((start, arguments[0].extent.start.offset, ""))
-                point.opened.append((start, f"::posenc_mutation::{callee[5:]}({{n}}, "))
+                point.opened.append((start, f"::posenc_mutation::{callee.strip('()')[5:]}({{n}}, "))
             return
         for n in range(len(arguments) - 1):
             a, b = arguments[n], arguments[n + 1]
@@ -269,7 +270,7 @@ class Finder:
             first, second = (self.text[s:e] for s, e in spans)
             if first == second or a.type.get_canonical().spelling != b.type.get_canonical().spelling:
                 continue
-            if "dependent" in a.type.spelling or not all(re.fullmatch(r"[a-z_]\w*((\.|->)\w+)*", t) for t in (first, second)):
+            if re.search("dependent|lambda|auto", a.type.spelling) or not all(re.fullmatch(r"[a-z_]\w*((\.|->)\w+)*", t) for t in (first, second)):
                 continue
             if n == 0 and COMMUTATIVE.match(callee):
                 continue

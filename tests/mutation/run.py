@@ -158,8 +158,12 @@ def configure(build, arguments):
 
 def compile_programs(build, finder, points, programs, arguments):
     """Builds the programs. Points on lines of which the compiler complains are left out, and it starts again."""
-    rejected = []
+    rejected_file = build / "rejected.json"
+    rejected = set(json.loads(rejected_file.read_text())) if rejected_file.exists() else set()
+    points = [p for p in points if p.number not in rejected]
     for _ in range(12):
+        if arguments.no_build:
+            return rejected
         source = write_tree(build, finder, points)
         if not (build / "objects/build.ninja").exists():
             configure(build, arguments)
@@ -168,16 +172,20 @@ def compile_programs(build, finder, points, programs, arguments):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode == 0:
             return rejected
-        lines = set(re.findall(re.escape(str(source)) + r"/include/(posenc/[\w/]+\.hpp):(\d+)", done.stdout))
-        lines |= set(re.findall(r"include/(posenc/[\w/]+\.hpp):(\d+):\d+: (?:error|required|  )", done.stdout))
-        bad = [p for p in points if any(
-            p.file == file and p.line <= int(line) <= p.line + finder.texts[p.file].count("\n", *p.extent) for file, line in lines)]
+        # The place of the error; if no point is there, those from which the template is required.
+        for what in ("error:", "(?:  )?required|in .constexpr. expansion"):
+            lines = set(re.findall(r"include/(posenc/[\w/]+\.hpp):(\d+):\d+: +(?:" + what + ")", done.stdout))
+            bad = [p for p in points if any(
+                p.file == file and p.line <= int(line) <= p.line + finder.texts[p.file].count("\n", *p.extent) for file, line in lines)]
+            if bad:
+                break
         (build / "rejected.log").write_text(done.stdout)
         if not bad:
             print(done.stdout[-6000:])
             raise SystemExit("the tests do not compile, and no mutant is to blame")
         log(f"{len(bad)} points do not compile:", *[f"{p.file}:{p.line}" for p in bad])
-        rejected += bad
+        rejected.update(p.number for p in bad)
+        rejected_file.write_text(json.dumps(sorted(rejected)))
         points = [p for p in points if p not in bad]
     raise SystemExit("the instrumented headers do not compile; see rejected.log")
 
@@ -304,12 +312,7 @@ def main():
     for n, point in enumerate(finder.points):
         point.number = 4 * (n + 1)
     in_build = {p for r in drawn for p, _, _ in drawn[r]}
-    rejected_file = build / "rejected.json"
-    rejected = set(json.loads(rejected_file.read_text())) if rejected_file.exists() else set()
-    if not arguments.no_build:
-        points = [p for p in finder.points if p in in_build and p.number not in rejected]
-        rejected |= {p.number for p in compile_programs(build, finder, points, programs, arguments)}
-        rejected_file.write_text(json.dumps(sorted(rejected)))
+    rejected = compile_programs(build, finder, [p for p in finder.points if p in in_build], programs, arguments)
     log("built")
     if arguments.build_only:
         return 0
