@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <tuple>
 
 namespace float16_test {
@@ -171,6 +172,28 @@ TEMPLATE_LIST_TEST_CASE("16-bit floats: two vectors of pairs, written together o
         same &= std::memcmp(joint, separate, sizeof(separate)) == 0;
       }
       CHECK(same);
+    }
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("16-bit floats: one NaN among denormals stays NaN", "[simd][float16]",
+                        tiers::FloatPacks) {
+  using P = typename TestType::P;
+  if constexpr (requires(void* p, P a) { P::store_bfloat16_pairs(p, a, a); }) {
+    constexpr auto width = static_cast<std::size_t>(P::width);
+    for (std::size_t lane = 0; lane < 2 * width; ++lane) {
+      float even[width], odd[width];
+      std::fill_n(even, width, 0x1p-130f);
+      std::fill_n(odd, width, 0x1p-130f);
+      (lane % 2 == 0 ? even : odd)[lane / 2] = std::numeric_limits<float>::quiet_NaN();
+      std::uint16_t stored[2 * width];
+      P::store_bfloat16_pairs(stored, P::load(even), P::load(odd));
+      bool right = true;
+      for (std::size_t i = 0; i < 2 * width; ++i) {
+        right = right && (i == lane ? (stored[i] & 0x7fff) > 0x7f80 : stored[i] == 0x0008);
+      }
+      CAPTURE(lane);
+      CHECK(right);
     }
   }
 }

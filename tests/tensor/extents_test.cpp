@@ -48,6 +48,21 @@ TEST_CASE("sums and products are checked", "[tensor][extents]") {
   STATIC_REQUIRE(checked_mul({0, -1}) == std::nullopt);
 }
 
+TEST_CASE("the largest linear index is a distance or a number of elements", "[tensor][extents]") {
+  const auto largest = [](const std::array<Index, 3>& extents,
+                          const std::array<Index, 3>& strides) {
+    return posenc::detail::max_linear_index(extents, strides);
+  };
+  CHECK(largest({2, 3, 4}, {12, 4, 1}) == 23);
+  CHECK(largest({2, 3, 4}, {100, 10, 1}) == 123);
+  CHECK(largest({2, 3, 4}, {-100, -10, 1}) == 123);
+  CHECK(largest({2, 3, 4}, {0, 0, 0}) == 23);
+  CHECK(largest({2, 1, 1}, {1, min_index, max_index}) == 1);
+  CHECK(largest({2, 2, 1}, {1, min_index, 1}) == std::nullopt);
+  CHECK(largest({max_index, 3, 1}, {0, 0, 0}) == std::nullopt);
+  CHECK(largest({3, 3, 1}, {max_index / 2, max_index / 2, 1}) == std::nullopt);
+}
+
 TEST_CASE("a view has extents, memory and a reach", "[tensor][extents]") {
   float memory[64] = {};
   const HeadsView<float> good{memory, 2, 2, 2, 8, 32, 16, 8};

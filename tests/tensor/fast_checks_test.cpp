@@ -57,6 +57,26 @@ TEST_CASE("dense tensors are of the common kind in either order of axes", "[tens
   }
   CHECK(!posenc::detail::passes_fast_checks(HeadsView<float>{nullptr, 2, 5, 3, 8}));
   CHECK(!posenc::detail::passes_fast_checks(HeadsView<float>{&memory, 2, 5, 3, 8, 120, 24, 7}));
+  // The stride of an axis of one element does not matter.
+  CHECK(posenc::detail::passes_fast_checks(HeadsView<float>{&memory, 2, 5, 1, 8, 40, 8, 1}));
+  CHECK(posenc::detail::passes_fast_checks(HeadsView<float>{&memory, 2, 1, 3, 8, 24, 1, 8}));
+}
+
+TEST_CASE("no view without elements or memory is of the common kind", "[tensor][strides]") {
+  float memory = 0;
+  for (const auto extent : {&HeadsView<float>::batch, &HeadsView<float>::seq,
+                            &HeadsView<float>::heads, &HeadsView<float>::dim}) {
+    HeadsView<float> x{&memory, 2, 5, 3, 8};
+    CHECK(posenc::detail::passes_fast_checks(x));
+    x.*extent = 0;
+    CHECK(!posenc::detail::passes_fast_checks(x));
+  }
+  using posenc::MatrixView;
+  CHECK(posenc::detail::passes_fast_checks(MatrixView<float>{&memory, 2, 5}));
+  CHECK(!posenc::detail::passes_fast_checks(MatrixView<float>{nullptr, 2, 5}));
+  CHECK(!posenc::detail::passes_fast_checks(MatrixView<float>{&memory, 0, 5}));
+  CHECK(!posenc::detail::passes_fast_checks(MatrixView<float>{&memory, 2, 0}));
+  CHECK(!posenc::detail::passes_fast_checks(MatrixView<float>{&memory, 2, 5, 4}));
 }
 
 }  // namespace fast_checks_test

@@ -36,6 +36,7 @@ TEST_CASE("integers up to 2^53 are exact, larger ones are rejected", "[positions
                     ContainsSubstring("Positions::range") && ContainsSubstring("9007199254740993"));
   CHECK_THROWS_AS(Positions::range(-limit - 1, 5), PositionError);
   CHECK_THROWS_AS(Positions::starts({0, limit}, 2), PositionError);
+  CHECK_THROWS_AS(Positions::starts({-limit - 1, 0}, 3), PositionError);
 }
 
 TEST_CASE("positions near the ends of int64 do not overflow", "[positions]") {

@@ -113,6 +113,13 @@ TEST_CASE("a view is empty where any extent is 0", "[view]") {
   CHECK_FALSE(heads.empty());
   heads.seq = 0;
   CHECK(heads.empty());
+  for (const auto extent :
+       {&EmbeddingsView<float>::batch, &EmbeddingsView<float>::seq, &EmbeddingsView<float>::dim}) {
+    EmbeddingsView<float> embeddings{memory.data(), 2, 3, 4};
+    CHECK_FALSE(embeddings.empty());
+    embeddings.*extent = 0;
+    CHECK(embeddings.empty());
+  }
   for (const auto extent : {&ScoresView<float>::batch, &ScoresView<float>::heads,
                             &ScoresView<float>::queries, &ScoresView<float>::keys}) {
     ScoresView<float> scores{memory.data(), 2, 3, 4, 5};
