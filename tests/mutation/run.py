@@ -360,6 +360,7 @@ def main():
             failed = failed or bool(new) or bool(stale)
         else:
             commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+            results, old_survivors = read_results()
             results[room] = [str(len(drawn[room])), str(len(mine)), str(killed), str(len(alive) - len(left)), str(len(left)),
                              f"{score:.1f}", datetime.date.today().isoformat(), commit]
             old_survivors[room] = left
