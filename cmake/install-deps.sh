@@ -5,7 +5,8 @@
 #   cmake/install-deps.sh            everything that README's commands need
 #   cmake/install-deps.sh tour|test|bench   only what that command needs
 #   cmake/install-deps.sh docs       what the documentation needs: cmake/docs
-#   cmake/install-deps.sh ci         everything, also for the documentation, clang's compiler and tools, cross compilers with qemu, node, and meson
+#   cmake/install-deps.sh languages  what the examples c_abi and python need
+#   cmake/install-deps.sh ci         everything, also for the documentation, languages, clang's compiler and tools, cross compilers with qemu, node, and meson
 #   cmake/install-deps.sh peers      what bench needs, and the libraries that POSENC_BENCH_PEERS measures beside posenc
 set -euo pipefail
 
@@ -21,6 +22,7 @@ tests=(catch2 libmpfr-dev nlohmann-json3-dev pkg-config)
 cluster=(libopenmpi-dev openmpi-bin)  # for examples/ring_attention alone
 bench=(libbenchmark-dev)
 docs=(doxygen python3-sphinx python3-myst-parser furo)
+languages=(nlohmann-json3-dev pybind11-dev python3-dev python3-numpy)  # PyTorch, where it is installed, is compared as well
 peers=(libopenblas-dev libdnnl-dev libtorch-dev)
 tools=(clang clang-format clang-tidy libclang-rt-dev libc++-dev g++-aarch64-linux-gnu qemu-user g++-mingw-w64-x86-64-posix
   g++-riscv64-linux-gnu wasi-libc libc++-dev-wasm32 libclang-rt-dev-wasm32 lld nodejs meson python3-clang-14)
@@ -30,10 +32,11 @@ case "${1:-all}" in
   test) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}") ;;
   bench) needed=("${build[@]}" "${bench[@]}") ;;
   docs) needed=("${build[@]}" "${docs[@]}") ;;
+  languages) needed=("${build[@]}" "${languages[@]}") ;;
   peers) needed=("${build[@]}" "${bench[@]}" "${peers[@]}") ;;
   all) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}" "${bench[@]}") ;;
-  ci) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}" "${bench[@]}" "${docs[@]}" "${tools[@]}") ;;
-  *) fail "unknown argument '$1'; use tour, test, bench, docs, peers, ci, or nothing for all but docs, peers and ci" ;;
+  ci) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}" "${bench[@]}" "${docs[@]}" "${languages[@]}" "${tools[@]}") ;;
+  *) fail "unknown argument '$1'; use tour, test, bench, docs, languages, peers, ci, or nothing for all but docs, languages, peers and ci" ;;
 esac
 
 # A program counts wherever it comes from; a library counts as a package.

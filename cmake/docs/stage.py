@@ -38,6 +38,8 @@ PARTS = {
         "examples/README.md": ("programs/index", "Examples"),
         "examples/train_short_test_long/README.md": ("programs/train_short_test_long", "Train short, test long"),
         "examples/ring_attention/README.md": ("programs/ring_attention", "Ring attention"),
+        "examples/c_abi/README.md": ("programs/c_abi", "From C"),
+        "examples/python/README.md": ("programs/python", "From Python"),
     },
     "Design": {
         "include/posenc/README.md": ("design/index", "How posenc is built, glossary"),
@@ -87,6 +89,11 @@ class Stage:
         file = os.path.normpath(os.path.join(os.path.dirname(path), file))
         if file in PAGES:
             return PAGES[file], ".md", anchor
+        if file.endswith(".png"):
+            page = "pictures/" + re.sub(r"/", "_", file.removesuffix(".png"))
+            (self.output / "pictures").mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(self.repository / file, self.output / (page + ".png"))
+            return page, ".png", ""
         header = re.fullmatch(r"include/posenc/((?!kernels/)(?:(?!detail/).)*)\.hpp", file)
         if header:
             return "reference/" + header[1], ".rst", ""

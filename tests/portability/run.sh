@@ -76,7 +76,7 @@ if command -v clang++ >/dev/null; then
   read -ra mpi <<<"$(pkg-config --cflags-only-I ompi-cxx 2>/dev/null | sed 's/-I/-isystem /g')"
   cd "$source_dir/examples"
   gradients=train_short_test_long/gradient_check.cpp  # a separate program
-  for source in $(printf '%s\n' *.cpp guide/*.cpp "$gradients" | drawn "$one_in"); do add "${clang[@]}" "$source"; done
+  for source in $(printf '%s\n' *.cpp c_abi/*.cpp guide/*.cpp "$gradients" | drawn "$one_in"); do add "${clang[@]}" "$source"; done
   for program in $(printf '%s\n' posenc_inspect tour train_short_test_long | drawn "$one_in"); do
     mapfile -t sources < <(printf '%s\n' "$program"/*.cpp | grep -vxF "$gradients")
     jointly "${clang[@]}" -- "${sources[@]}"
