@@ -44,6 +44,19 @@ bool close(T a, T b) {
 const ActiveLanes some_lanes[]{
     {0, tile_lanes, 0xfu}, {3, 70, 0x7u}, {40, 41, 0x2u}, {5, 128, 0x9u}};
 
+struct SomeTile {
+  ActiveLanes lanes;
+  bool is_stored;  ///< as in PanelPrefetch: full register tiles have a pass of their own for these
+};
+std::vector<SomeTile> some_tiles() {
+  std::vector<SomeTile> tiles;
+  for (const ActiveLanes& lanes : some_lanes) {
+    tiles.push_back({lanes, false});
+    tiles.push_back({lanes, true});
+  }
+  return tiles;
+}
+
 }  // namespace
 
 TEMPLATE_LIST_TEST_CASE("panel products are chains over the channels", "[attention][kernels]",
@@ -59,12 +72,18 @@ TEMPLATE_LIST_TEST_CASE("panel products are chains over the channels", "[attenti
     }
     for (Index rows = 1; rows <= register_tile_rows<Tier>; ++rows) {
       const auto x = random_numbers<T>(rows * dim, 2);
-      for (const ActiveLanes& lanes : some_lanes) {
+      for (const auto& [lanes, stored] : some_tiles()) {
         constexpr T untouched = -77;
         std::vector<T> out(static_cast<std::size_t>(rows * tile_lanes), untouched);
         posenc::detail::for_register_tiles<Tier>(
             rows, posenc::detail::PanelDotKernel<Tier, T, T>{
-                      x.data(), panels.data(), dim, T{0.5}, lanes, out.data(), {panels.data()}});
+                      x.data(),
+                      panels.data(),
+                      dim,
+                      T{0.5},
+                      lanes,
+                      out.data(),
+                      {.next_region = panels.data(), .is_stored = stored}});
         bool right = true;
         for (Index r = 0; r < rows; ++r) {
           for (Index lane = 0; lane < tile_lanes; ++lane) {
@@ -100,7 +119,7 @@ TEMPLATE_LIST_TEST_CASE("weighted sums are chains over the lanes", "[attention][
       for (T& weight : weights) weight = std::abs(weight);
       const auto accumulator_scale = random_numbers<T>(rows, 5),
                  tile_scale = random_numbers<T>(rows, 6);
-      for (const ActiveLanes& lanes : some_lanes) {
+      for (const auto& [lanes, stored] : some_tiles()) {
         for (const bool select : {false, true}) {
           auto marked = weights;
           auto some = values;
@@ -114,16 +133,16 @@ TEMPLATE_LIST_TEST_CASE("weighted sums are chains over the lanes", "[attention][
           auto out = before;
           const auto run = [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
             posenc::detail::for_register_tiles<Tier>(
-                rows,
-                posenc::detail::WeightedSumKernel<Tier, T, T, Weights>{marked.data(),
-                                                                       some.data(),
-                                                                       dim,
-                                                                       dim,
-                                                                       lanes,
-                                                                       accumulator_scale.data(),
-                                                                       tile_scale.data(),
-                                                                       out.data(),
-                                                                       {some.data()}});
+                rows, posenc::detail::WeightedSumKernel<Tier, T, T, Weights>{
+                          marked.data(),
+                          some.data(),
+                          dim,
+                          dim,
+                          lanes,
+                          accumulator_scale.data(),
+                          tile_scale.data(),
+                          out.data(),
+                          {.next_region = some.data(), .is_stored = stored}});
           };
           select ? run(std::integral_constant<SkipWeights, SkipWeights::Negative>())
                  : run(std::integral_constant<SkipWeights, SkipWeights::None>());

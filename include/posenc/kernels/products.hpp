@@ -38,19 +38,32 @@ constexpr Index register_tile_columns(Index rows) noexcept {
 template <class Tier, Index Rows>
 inline constexpr bool is_partial_register_tile = Rows < register_tile_rows<Tier>;
 
-/// Prefetch addresses of passes with few rows while they read the panels of a tile.
+/// Prefetch addresses of passes over the panels of a tile.
 template <class S>
 struct PanelPrefetch {
   const S* next_region;  ///< memory that is read after the tile
   /// True if other rows have just read the tile. Then only memory after it is prefetched.
   bool is_cached = false;
+  /// True if the tile was stored by an earlier call, so that its first rows read it from memory.
+  bool is_stored = false;
 
-  /// Returns the address to prefetch at a panel of `size` numbers: the first panel at least 16 KiB
-  /// ahead, or a tile ahead if that is less.
+  /// True if a pass of `Rows` rows prefetches. A pass of register_tile_rows does so only for tiles
+  /// from memory: its arithmetic covers the latency of all caches.
+  template <class Tier, Index Rows>
+  POSENC_ALWAYS_INLINE bool is_used() const noexcept {
+    return is_partial_register_tile<Tier, Rows> || (is_stored && !is_cached);
+  }
+
+  /// Returns the address to prefetch at a panel of `size` numbers. For few rows it is the first
+  /// panel at least 16 KiB ahead, or a tile ahead if that is less. For register_tile_rows it is a
+  /// tile ahead, because reads spread evenly over their arithmetic take the least time.
+  template <class Tier, Index Rows>
   const S* address(Index panel, const S* first, Index size,
                    const ActiveLanes& lanes) const noexcept {
     // Heads without channels have panels of size 0.
-    if (is_cached || size == 0) return next_region + panel * size;
+    if (!is_partial_register_tile<Tier, Rows> || is_cached || size == 0) {
+      return next_region + panel * size;
+    }
     constexpr Index early = 16384 / Index{sizeof(S)};
     const Index panels = (lanes.end - 1) / panel_lanes + 1;
     const Index target = panel + (std::min)((early - 1) / size + 1, panels);
@@ -105,6 +118,16 @@ struct PanelDotKernel {
 
   template <Index Rows>
   POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
+    if (ahead.template is_used<Tier, Rows>()) return multiply_panels<Rows, true>(r);
+    if constexpr (!is_partial_register_tile<Tier, Rows>) multiply_panels<Rows, false>(r);
+  }
+
+ private:
+  /// Channels per load of a panel.
+  static constexpr Index channels = has_paired_channels<S> ? 2 : 1;
+
+  template <Index Rows, bool Prefetches>
+  POSENC_ALWAYS_INLINE void multiply_panels(Index r) const noexcept {
     constexpr Index vectors_per_panel = panel_lanes / P::width;
     constexpr Index columns = (std::min)(register_tile_columns<Tier>(Rows), Index{4});
     // A register tile of many rows covers part of a panel. A register tile of few rows covers
@@ -118,7 +141,7 @@ struct PanelDotKernel {
       if constexpr (panels_per_pass > 1) {
         constexpr unsigned all = (1u << panels_per_pass) - 1;
         if (!is_memory_bound && n % panels_per_pass == 0 && (lanes.panel_mask >> n & all) == all) {
-          multiply<Rows, panels_per_pass, in_panel>(r, n, 0);
+          multiply<Rows, panels_per_pass, in_panel, Prefetches>(r, n, 0);
           n += panels_per_pass - 1;
           continue;
         }
@@ -126,19 +149,15 @@ struct PanelDotKernel {
       const Index count = (std::min)(panel_lanes, lanes.end - n * panel_lanes);
       Index lane = 0;
       for (; lane + in_panel / 2 * P::width < count; lane += in_panel * P::width) {
-        multiply<Rows, 1, in_panel>(r, n, lane);
+        multiply<Rows, 1, in_panel, Prefetches>(r, n, lane);
       }
       // Half of the kernel's width suffices; lanes beyond `count` are inactive.
-      if (lane < count) multiply<Rows, 1, in_panel / 2>(r, n, lane);
+      if (lane < count) multiply<Rows, 1, in_panel / 2, Prefetches>(r, n, lane);
     }
   }
 
- private:
-  /// Channels per load of a panel.
-  static constexpr Index channels = has_paired_channels<S> ? 2 : 1;
-
   // Not inlined, because the caller would otherwise compete for registers.
-  template <Index Rows, Index Panels, Index InPanel>
+  template <Index Rows, Index Panels, Index InPanel, bool Prefetches>
   POSENC_NOINLINE void multiply(Index first_row, Index panel, Index lane) const noexcept {
     constexpr Index columns = Panels * InPanel;
     const Index row_size = packed_dim<S>(dim), panel_size = row_size * panel_lanes;
@@ -149,9 +168,10 @@ struct PanelDotKernel {
     unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
       unrolled<columns>([&](Index c) POSENC_INLINE_LAMBDA { sums[r][c] = P::zero(); });
     });
-    const S* next = ahead.address(panel, panels, panel_size, lanes) + lane * row_size;
+    [[maybe_unused]] const S* next =
+        ahead.template address<Tier, Rows>(panel, panels, panel_size, lanes) + lane * row_size;
     for (Index d = 0; d < row_size; d += channels) {
-      if constexpr (is_partial_register_tile<Tier, Rows>) {
+      if constexpr (Prefetches) {
         constexpr Index step = channels * columns * P::width;
         prefetch(next, step * Index{sizeof(S)});
         next += step;
@@ -247,19 +267,19 @@ struct WeightedSumKernel {
 
   template <Index Rows>
   POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
-    if constexpr (is_partial_register_tile<Tier, Rows>) {
+    if (ahead.template is_used<Tier, Rows>()) {
       for (Index d = 0; d < dim; d += panel_major_channels) {
         multiply_panel_major<Rows>(r, d, (std::min)(panel_major_channels, dim - d));
       }
-    } else {
+    } else if constexpr (!is_partial_register_tile<Tier, Rows>) {
       for_columns<Rows>(
           dim, [&]<Index Columns>(Length<Columns>, Index d) { multiply<Rows, Columns>(r, d); });
     }
   }
 
  private:
-  /// Maximum number of channels that few rows read of a panel before they continue with the next
-  /// panel.
+  /// Maximum number of channels that a pass with prefetches reads of a panel before it continues
+  /// with the next panel.
   static constexpr Index panel_major_channels = 256;
 
   template <Index Columns>
@@ -285,7 +305,7 @@ struct WeightedSumKernel {
     P sums[std::size_t{Rows * Columns}];
     unrolled<Rows * Columns>([&](Index i) POSENC_INLINE_LAMBDA { sums[i] = P::zero(); });
     for_panels([&](Index n) POSENC_INLINE_LAMBDA {
-      add_panel<Rows, Columns>(n, first_row, channel, nullptr, sums);
+      add_panel<Rows, Columns, false>(n, first_row, channel, nullptr, sums);
     });
     store_rescaled<Rows, Columns>(first_row, channel, sums);
   }
@@ -298,12 +318,13 @@ struct WeightedSumKernel {
     const auto sums_of = [&](Index d) { return sums + d / P::width * Rows; };
     std::fill(sums, sums_of(channels), P::zero());
     for_panels([&](Index n) {
-      const S* next = ahead.address(n, values, panel_lanes * stride, lanes);
-      for_columns<Rows>(channels, [&]<Index Columns>(Length<Columns>,
-                                                     Index d) POSENC_INLINE_LAMBDA {
-        const Index channel = first_channel + d;
-        add_panel<Rows, Columns>(n, first_row, channel, next + channel * panel_lanes, sums_of(d));
-      });
+      const S* next = ahead.template address<Tier, Rows>(n, values, panel_lanes * stride, lanes);
+      for_columns<Rows>(channels,
+                        [&]<Index Columns>(Length<Columns>, Index d) POSENC_INLINE_LAMBDA {
+                          const Index channel = first_channel + d;
+                          add_panel<Rows, Columns, true>(n, first_row, channel,
+                                                         next + channel * panel_lanes, sums_of(d));
+                        });
     });
     for_columns<Rows>(channels, [&]<Index Columns>(Length<Columns>, Index d) POSENC_INLINE_LAMBDA {
       store_rescaled<Rows, Columns>(first_row, first_channel + d, sums_of(d));
@@ -323,9 +344,9 @@ struct WeightedSumKernel {
   static constexpr Index vectors_per_load =
       has_paired_channels<S>&& Rows == 1 && Columns % 2 == 0 ? 2 : 1;
 
-  ///   next: address that few rows prefetch
+  ///   next: address to prefetch, if Prefetches
   ///   all: [Rows][Columns] sums
-  template <Index Rows, Index Columns>
+  template <Index Rows, Index Columns, bool Prefetches>
   POSENC_ALWAYS_INLINE void add_panel(Index panel, Index first_row, Index channel,
                                       [[maybe_unused]] const S* next, P* all) const noexcept {
     const Index begin = (std::max)(panel * panel_lanes, lanes.begin);
@@ -337,7 +358,7 @@ struct WeightedSumKernel {
       unrolled<Columns>([&](Index c) POSENC_INLINE_LAMBDA { sums[r][c] = all[r * Columns + c]; });
     });
     for (Index j = begin; j < end; ++j) {
-      if constexpr (is_partial_register_tile<Tier, Rows>) {
+      if constexpr (Prefetches) {
         prefetch(next, Columns * P::width * Index{sizeof(S)});
         next += Columns * P::width;
       }

@@ -38,6 +38,7 @@ class CacheKvSource {
   KvTile<S> tile(const AttentionSequence& s, Index head, Index tile, const KeyRange&,
                  const Scratch&) const noexcept {
     KvTile<S> found = packed_tile(s.kv_index, head, tile);
+    found.is_stored = true;
     if ((tile + 1) * tile_keys < s.stored) {
       found.prefetch_hint = packed_tile(s.kv_index, head, tile + 1).keys;
     } else if (head + 1 < heads()) {

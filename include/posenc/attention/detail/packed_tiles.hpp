@@ -94,7 +94,8 @@ class PackedTiles {
                                        .tile_scale = tile_scale,
                                        .out = sums.out + strip.first * keys.value_stride,
                                        .ahead = {.next_region = keys.prefetch_hint,
-                                                 .is_cached = !block.is_first_of_kv_head(strip)}});
+                                                 .is_cached = !block.is_first_of_kv_head(strip),
+                                                 .is_stored = keys.is_stored}});
         });
   }
 

@@ -69,15 +69,16 @@ class Scores {
                         const Strip& strip) const noexcept {
     const ActiveLanes lanes = Block::active_lanes(seen, strip);
     Real* scores = strip_scores(strip);
-    for_register_tiles<Tier>(strip.rows, PanelDotKernel<Tier, Real, S, typename Block::Row>{
-                                             block.packed(strip.first),
-                                             keys.keys,
-                                             block.plan().q.dim,
-                                             plan_.scale,
-                                             lanes,
-                                             scores,
-                                             {keys.values, !block.is_first_of_kv_head(strip)},
-                                             block.row_padding()});
+    for_register_tiles<Tier>(strip.rows,
+                             PanelDotKernel<Tier, Real, S, typename Block::Row>{
+                                 block.packed(strip.first),
+                                 keys.keys,
+                                 block.plan().q.dim,
+                                 plan_.scale,
+                                 lanes,
+                                 scores,
+                                 {keys.values, !block.is_first_of_kv_head(strip), keys.is_stored},
+                                 block.row_padding()});
     apply_pre_bias_epilogue(block, seen, strip);
   }
   /// Returns the factor of q k, for products that are computed elsewhere.
