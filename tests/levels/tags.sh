@@ -83,4 +83,8 @@ if [[ "$("$compiler" -dumpmachine)" == x86_64* ]]; then
   ! products_of -march=skylake-avx512 -DPOSENC_BFLOAT16_PRODUCTS=1 >/dev/null ||
     { echo "POSENC_BFLOAT16_PRODUCTS=1 is taken without AVX512_BF16"; exit 1; }
 fi
+if [[ "$("$compiler" -dumpmachine)" == *linux* ]]; then
+  [[ "$(products_of)" != "$(products_of -DPOSENC_HUGE_PAGES=0)" ]] ||
+    { echo "units with and without -D POSENC_HUGE_PAGES=0 share a tag"; exit 1; }
+fi
 ((tried > 1))

@@ -153,6 +153,30 @@
 #endif
 #endif
 
+/// 1 if arrays of 4 MiB or more (caches, tables, weights, scratch memory) are aligned to 2 MiB and
+/// request pages of that size by madvise(MADV_HUGEPAGE), 0 if not. If not defined, it is 1 on
+/// Linux. Define it as 0 to leave pages to the allocator. Other systems have no such call.
+///
+/// With pages of 4 KiB a long cache exceeds the TLB, and each new page of a table is a fault. Linux
+/// obeys if /sys/kernel/mm/transparent_hugepage/enabled is "madvise", the default of most
+/// distributions, or "always". Blocks of a KvBlockPool are allocated one by one and are not
+/// affected.
+#ifdef POSENC_HUGE_PAGES
+#define POSENC_DETAIL_PAGES_TAG(pages) POSENC_DETAIL_PAGES_TAG_(pages)
+#define POSENC_DETAIL_PAGES_TAG_(pages) _huge_pages_##pages
+#define POSENC_PAGES_TAG POSENC_DETAIL_PAGES_TAG(POSENC_HUGE_PAGES)
+#if POSENC_HUGE_PAGES && !defined(__linux__)
+#error "posenc: POSENC_HUGE_PAGES=1 needs madvise() of Linux"
+#endif
+#else
+#define POSENC_PAGES_TAG
+#if defined(__linux__)
+#define POSENC_HUGE_PAGES 1
+#else
+#define POSENC_HUGE_PAGES 0
+#endif
+#endif
+
 #if defined(_MSC_VER)
 #define POSENC_ALWAYS_INLINE __forceinline
 #define POSENC_NOINLINE __declspec(noinline)
@@ -242,10 +266,10 @@ accuracy and infinity guarantees."
 #define POSENC_STD_TAG
 #endif
 
-#define POSENC_DETAIL_JOIN(a, b, c, d, e, f, g, h, i, j, k, l) \
-  a##b##_##c##_##d##_##e##f##g##h##i##j##k##l
-#define POSENC_DETAIL_TAG(a, b, c, d, e, f, g, h, i, j, k, l) \
-  POSENC_DETAIL_JOIN(a, b, c, d, e, f, g, h, i, j, k, l)
+#define POSENC_DETAIL_JOIN(a, b, c, d, e, f, g, h, i, j, k, l, m) \
+  a##b##_##c##_##d##_##e##f##g##h##i##j##k##l##m
+#define POSENC_DETAIL_TAG(a, b, c, d, e, f, g, h, i, j, k, l, m) \
+  POSENC_DETAIL_JOIN(a, b, c, d, e, f, g, h, i, j, k, l, m)
 #define POSENC_DETAIL_JOIN3(a, b, c) a##b##_##c
 #define POSENC_DETAIL_STABLE_TAG(a, b, c) POSENC_DETAIL_JOIN3(a, b, c)
 
@@ -254,7 +278,7 @@ accuracy and infinity guarantees."
   POSENC_DETAIL_TAG(v, POSENC_VERSION_MAJOR, POSENC_VERSION_MINOR, POSENC_LEVEL,     \
                     POSENC_INSTRUCTION_SETS, POSENC_TIER_TAG, POSENC_PRODUCTS_TAG,   \
                     POSENC_CHECKED_TAG, POSENC_EXCEPTIONS_TAG, POSENC_FAST_MATH_TAG, \
-                    POSENC_COMPILER_TAG, POSENC_STD_TAG)
+                    POSENC_COMPILER_TAG, POSENC_STD_TAG, POSENC_PAGES_TAG)
 /// Name of the inline namespace for errors, enums and trivially copyable config structs, which are
 /// the same types under all flags. A struct that holds a vector belongs in the other namespace,
 /// because the compiler generates functions for it.

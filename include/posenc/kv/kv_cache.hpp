@@ -56,7 +56,8 @@ class CacheKvSource;
 ///             of 16]. A key is stored at its number modulo capacity() and does not move. Without a
 ///             pool, 2112 bytes separate heads whose keys, or values, take 64 KiB or more
 ///   Accuracy: stored in S, rounded once to nearest even; attention computes in `Compute<S>`
-///   Cost:     without a pool, all memory is allocated and zeroed by the constructor; see bytes()
+///   Cost:     without a pool, all memory is allocated and zeroed by the constructor; see bytes().
+///             Keys or values of 4 MiB or more request pages of 2 MiB (POSENC_HUGE_PAGES)
 template <class S>
 class KvCache {
   static_assert(detail::CheckScalar<S>::value);
