@@ -97,6 +97,13 @@ TEST_CASE("tables are made with the same bits on every device", "[rotation_table
         bytes.add(view.data, static_cast<std::size_t>(view.batch * view.seq * view.dim));
       }
     }
+    std::vector<float> cos(static_cast<std::size_t>(table.batch() * table.seq() * 20)), sin = cos;
+    const auto view_of = [&](std::vector<float>& x) {
+      return posenc::EmbeddingsView<float>{x.data(), table.batch(), table.seq(), 20};
+    };
+    rope.table_into(p, view_of(cos), view_of(sin), device...);
+    bytes.add(cos);
+    bytes.add(sin);
     return bytes;
   });
 }

@@ -116,6 +116,46 @@ TEMPLATE_LIST_TEST_CASE("a table gives the bits of one-shot calls", "[rotation_t
   });
 }
 
+TEMPLATE_TEST_CASE("table_into() writes the numbers of a table", "[rotation_table]", float,
+                   double) {
+  constexpr Index pairs = 7, gap = 2, stride = pairs + gap;
+  const posenc::Rope<posenc::HalfRotate> rope(
+      posenc::Frequencies::from_inv_freq(rotation::plain_frequencies(2 * pairs), 1.5), 4);
+  for (const Positions& positions :
+       {Positions::range(1'000'000, seq), Positions::starts({7, -7}, seq)}) {
+    const auto table = rope.table<TestType>(positions);
+    constexpr TestType untouched = -77;
+    const auto size = static_cast<std::size_t>(positions.batch() * seq * stride);
+    std::vector<TestType> cos(size, untouched), sin(size, untouched);
+    const auto view = [&](std::vector<TestType>& x) {
+      return posenc::EmbeddingsView<TestType>{x.data(), positions.batch(), seq,
+                                              pairs,    seq * stride,      stride};
+    };
+    rope.table_into(positions, view(cos), view(sin));
+    bool right = true;
+    for (Index i = 0; i < positions.batch() * seq * stride; ++i) {
+      const Index row = i / stride, pair = i % stride;
+      const auto at = static_cast<std::size_t>(i);
+      const bool inside = pair < pairs;
+      right &= cos[at] == (inside ? table.cos().row(row / seq, row % seq)[pair] : untouched);
+      right &= sin[at] == (inside ? table.sin().row(row / seq, row % seq)[pair] : untouched);
+    }
+    CHECK(right);
+
+    auto narrow = view(cos);
+    narrow.dim -= 1;
+    CHECK_THROWS_AS(rope.table_into(positions, narrow, view(sin)), posenc::ShapeError);
+    CHECK_THROWS_AS(rope.table_into(positions, view(cos), narrow), posenc::ShapeError);
+    auto shared = view(sin);
+    shared.seq_stride = pairs - 1;
+    CHECK_THROWS_AS(rope.table_into(positions, view(cos), shared), posenc::ShapeError);
+    CHECK_THROWS_AS(rope.table_into(Positions::range(0, seq + 1), view(cos), view(sin)),
+                    posenc::ShapeError);
+    CHECK_THROWS_AS(rope.table_into(Positions::real({0, 1, 1e300}), view(cos), view(sin)),
+                    posenc::PositionError);
+  }
+}
+
 TEST_CASE("a table says what it holds", "[rotation_table]") {
   const posenc::Rope<posenc::HalfRotate> rope(
       posenc::Frequencies::from_inv_freq(rotation::plain_frequencies(6), 1.5), 4);

@@ -12,6 +12,8 @@
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rotary_calls.hpp>
 #include <posenc/rotary/rotation_table.hpp>
+#include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -36,6 +38,21 @@ namespace detail {
 template <class Pairing>
 const Oscillator& oscillator_of(const Rope<Pairing>& rope) noexcept {
   return rope.oscillator_;
+}
+
+/// Checks a view that receives cos or sin of `pairs` pairs at each position.
+///   Throws: ShapeError
+template <class Real>
+void check_table_output(const char* function, const char* name, const EmbeddingsView<Real>& x,
+                        const Positions& positions, Index pairs) {
+  check_extents(function, name, x);
+  if (x.batch != positions.batch() || x.seq != positions.count() || x.dim != pairs) {
+    fail<ShapeError>(function, name, " ", x.extents(), " must be [", positions.batch(), ", ",
+                     positions.count(), ", ", pairs,
+                     "]: batch rows and count of the positions, "
+                     "and the rope's pairs");
+  }
+  check_output(function, name, x);
 }
 
 }  // namespace detail
@@ -113,15 +130,37 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
   RotationTable<Pairing, typename detail::CheckTableReal<Real>::Type> table(
       const Positions& positions, const D& device = {}) const {
     constexpr auto function = "Rope::table";
-    detail::check_axes(function, positions, axes_.axis_count());
-    detail::check_kind(function, positions, axes_.kind());
-    detail::check_max_angle(function, oscillator_, positions);
+    check_table_positions(function, positions);
     RotationTable<Pairing, Real> table(function, positions.batch(), positions.count(), slice_,
                                        frequencies_.attention_factor());
     table.fill(device, [&](Index b, Index row, Index count, Real* cos, Real* sin) {
       compute_cos_sin(positions, b, row, count, 0, slice_.pairs, cos, sin);
     });
     return table;
+  }
+
+  /// Writes cos and sin for these positions, the numbers of table(), to memory of the caller. If
+  /// many positions are computed again and again, this saves the allocation of a table and its page
+  /// faults.
+  ///   Shapes: cos, sin [positions.batch(), positions.count(), rotary_dim / 2]
+  ///   Types:  float or double; m cos and m sin, rounded once
+  ///   Throws: ShapeError, PositionError, before anything is written
+  template <detail::TableReal Real, Device D = detail::CallingThread>
+  void table_into(const Positions& positions, EmbeddingsView<Real> cos,
+                  EmbeddingsView<std::type_identity_t<Real>> sin, const D& device = {}) const {
+    constexpr auto function = "Rope::table_into";
+    check_table_positions(function, positions);
+    detail::check_table_output(function, "cos", cos, positions, slice_.pairs);
+    detail::check_table_output(function, "sin", sin, positions, slice_.pairs);
+    const Index seq = positions.count();
+    const double bytes = static_cast<double>(slice_.pairs * Index{2 * sizeof(Real)});
+    detail::parallel_for(
+        device, positions.batch() * seq, bytes, 2 * bytes, [&](Index unit, Index unit_end) {
+          for (; unit < unit_end; ++unit) {
+            const Index b = unit / seq, s = unit % seq;
+            compute_cos_sin(positions, b, s, 1, 0, slice_.pairs, cos.row(b, s), sin.row(b, s));
+          }
+        });
   }
 
   /// Returns the frequencies of the pairs.
@@ -149,6 +188,12 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
 
   static constexpr detail::RotaryCallNames names{
       "Rope::rotate", "Rope::rotate_all", "Rope::rotate_into", "Rope::adjoint", "Rope::inverse"};
+
+  void check_table_positions(const char* function, const Positions& positions) const {
+    detail::check_axes(function, positions, axes_.axis_count());
+    detail::check_kind(function, positions, axes_.kind());
+    detail::check_max_angle(function, oscillator_, positions);
+  }
 
   /// Computes m cos and m sin [seq, count] of pairs first .. first + count - 1 at positions s .. s
   /// + seq - 1.
