@@ -92,6 +92,8 @@ TEST_CASE("slopes need heads and a positive max_bias", "[alibi][errors]") {
         name + "heads must be given and positive but is 0");
   CHECK(message_of<ConfigError>([] { alibi_slopes(-3); }) ==
         name + "heads must be given and positive but is -3");
+  CHECK(message_of<ConfigError>([] { alibi_slopes((1 << 24) + 1); }) ==
+        name + "heads must not exceed 2^24 but is 16777217");
   CHECK(message_of<ConfigError>([] { alibi_slopes(8, 0); }) ==
         name + "max_bias must be positive and finite but is 0");
   CHECK(message_of<ConfigError>([] { alibi_slopes(8, std::numeric_limits<double>::infinity()); }) ==

@@ -2,6 +2,7 @@
 // The frequencies of RoFormer.
 #include "frequency/rejections.hpp"
 #include "support/catch.hpp"
+#include "support/throws.hpp"
 #include <posenc/frequency/unscaled.hpp>
 
 #include <vector>
@@ -13,6 +14,9 @@ using namespace rejections;  // NOLINT: every check of a rejection
 
 TEST_CASE("Unscaled refuses bad settings", "[rules]") {
   check_shared_fields(Unscaled{.rotary_dim = 8, .base = 10000}, 2);
+  CHECK(support::message_of<posenc::ConfigError>([] {
+          frequencies(Unscaled{.rotary_dim = (1 << 24) + 2, .base = 10000});
+        }) == "posenc::Unscaled: rotary_dim must not exceed 2^24 but is 16777218");
 }
 
 TEST_CASE("powers of the base by hand", "[rules]") {

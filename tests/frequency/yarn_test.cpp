@@ -3,6 +3,7 @@
 #include "reference/frequencies.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/throws.hpp"
 #include <posenc/frequency/hf_float32.hpp>
 #include <posenc/frequency/linear.hpp>
 #include <posenc/frequency/unscaled.hpp>
@@ -273,6 +274,15 @@ TEST_CASE("YarnScaling refuses magnitudes that contradict each other", "[rules]"
                  "YarnScaling: mscale_all_dim" + finite + "inf");
   check_rejected(rule, &YarnScaling::attention_factor, Optional(0),
                  "Frequencies: attention_factor must be positive and finite but is 0");
+}
+
+TEST_CASE("YaRN's magnitude needs finite numbers", "[yarn][errors]") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::string start = "posenc::yarn_mscale: factor and k must be finite but are ";
+  CHECK(support::message_of<posenc::ConfigError>([&] { posenc::yarn_mscale(infinity); }) ==
+        start + "inf and 1");
+  CHECK(support::message_of<posenc::ConfigError>([&] { posenc::yarn_mscale(2, -infinity); }) ==
+        start + "2 and -inf");
 }
 
 }  // namespace yarn_test
