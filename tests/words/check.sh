@@ -3,6 +3,7 @@
 # Checks the prose of the repository, in one pass of awk over its files:
 #
 #   tests/words/check.sh openings   first word of every comment in include/, tests/, bench/ and examples/
+#   tests/words/check.sh labels     labels that three or more lines of docstrings use are those that CONTRIBUTING.md lists
 #   tests/words/check.sh readme     length of README.md (200 lines at most), and the relative links of all pages
 #   tests/words/check.sh headers    rows of examples/guide/headers.md: each public header once, with the rooms of posenc
 #                                   and the libraries that it includes, directly or indirectly
@@ -35,6 +36,21 @@ openings() {
       if (bad) print bad " comments do not begin with what they are about"
       exit bad > 0
     }'
+}
+
+# A label is "///  Name:". Rarer ones name a part of what one docstring describes, and are not listed.
+labels() {
+  local listed used
+  listed="$(awk '/then labelled lines as far as they apply:/ { reading = 1 } reading { printf "%s ", $0 }
+    reading && /Source\./ { exit }' CONTRIBUTING.md |
+    sed 's/.*they apply: //; s/Source\..*/Source/; s/([^)]*)//g' | tr -d ' ' | tr ',' '\n' | LC_ALL=C sort)"
+  used="$(find include -name '*.hpp' -exec grep -hoE '^ */// {2,4}[A-Z][a-z]+: ' {} + | tr -d ' /:' | LC_ALL=C sort |
+    uniq -c | awk '$1 >= 3 { print $2 }')"
+  if [[ "$used" != "$listed" ]]; then
+    echo "CONTRIBUTING.md differs from the labels of docstrings (<: the page, >: the library):"
+    diff <(printf '%s\n' "$listed") <(printf '%s\n' "$used") || true
+    return 1
+  fi
 }
 
 # Links in fenced blocks and in inline code are text. An anchor is a heading of its page, as GitHub spells it.
@@ -160,6 +176,6 @@ headers() {
 }
 
 case "${1:-}" in
-  openings | readme | headers) "$1" ;;
-  *) echo "check.sh: unknown argument '${1:-}'; use openings, readme or headers" >&2; exit 2 ;;
+  openings | labels | readme | headers) "$1" ;;
+  *) echo "check.sh: unknown argument '${1:-}'; use openings, labels, readme or headers" >&2; exit 2 ;;
 esac
