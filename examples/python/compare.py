@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Times the Python module beside eager numpy and PyTorch, on one thread, and draws a figure.
+Attention of numpy and PyTorch depends on their BLAS: Debian installs a slow one unless libopenblas0 is there.
 
     PYTHONPATH=build/native/examples/python examples/python/compare.py --picture times.png
 
@@ -115,31 +116,30 @@ def measure(kernels, rounds, seconds):
 def print_table(title, results):
     print(f"{title}: microseconds, median (least to most)")
     names = list(next(iter(results.values())))
-    print("tokens" + "".join(f"{name:>32}" for name in names))
+    print("tokens" + "".join(f"{name:>40}" for name in names))
     for tokens, times in results.items():
         cells = [f"{np.median(t) * 1e6:,.1f} ({min(t) * 1e6:,.1f} to {max(t) * 1e6:,.1f})" for t in times.values()]
-        print(f"{tokens:6}" + "".join(f"{cell:>32}" for cell in cells))
+        print(f"{tokens:6}" + "".join(f"{cell:>40}" for cell in cells))
 
 
-def draw(file, panels):
+def draw(file, title, results):
     """Draws microseconds per token by gnuplot."""
-    script = ["set terminal pngcairo size 1200,480 font 'sans,11'", f"set output '{file}'", "set multiplot layout 1,2",
-              "set logscale xy", "set grid", "set key top right", "set xlabel 'tokens'", "set ylabel 'microseconds per token'"]
+    script = ["set terminal pngcairo size 900,440 font 'sans,11'", f"set output '{file}'", "set logscale xy", "set grid",
+              "set key outside right", "set xlabel 'tokens'", "set ylabel 'microseconds per token'", f"set title '{title}'"]
     colours = ["#0072b2", "#e69f00", "#009e73", "#56b4e9", "#999999"]
-    for title, results in panels.items():
-        names = list(next(iter(results.values())))
-        plots = [f"'-' using 1:2 with linespoints pointtype 7 linewidth 2 linecolor rgb '{colour}' title '{name}'"
-                 for name, colour in zip(names, colours)]
-        script += [f"set title '{title}'", "plot " + ", ".join(plots)]
-        for name in names:
-            script += [f"{tokens} {np.median(times[name]) / tokens * 1e6}" for tokens, times in results.items()] + ["e"]
+    names = list(next(iter(results.values())))
+    script.append("plot " + ", ".join(
+        f"'-' using 1:2 with linespoints pointtype 7 linewidth 2 linecolor rgb '{colour}' title '{name}'"
+        for name, colour in zip(names, colours)))
+    for name in names:
+        script += [f"{tokens} {np.median(times[name]) / tokens * 1e6}" for tokens, times in results.items()] + ["e"]
     subprocess.run(["gnuplot"], input="\n".join(script) + "\n", text=True, check=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smoke", action="store_true", help="few tokens, one round")
-    parser.add_argument("--picture", metavar="FILE", help="draw the medians into this PNG, by gnuplot")
+    parser.add_argument("--picture", metavar="FILE", help="draw the medians of rotation into this PNG, by gnuplot")
     arguments = parser.parse_args()
     rounds, seconds = (1, 0) if arguments.smoke else (9, 0.1)
     lengths = {"Rotation": [1, 3], "Attention": [1, 40]} if arguments.smoke else {
@@ -147,12 +147,11 @@ def main():
     titles = {"Rotation": f"Rotation of {HEADS} x {DIM}",
               "Attention": f"Causal attention, {HEADS} heads, {KV_HEADS} KV heads, {DIM} channels"}
     makers = {"Rotation": rotation_kernels, "Attention": attention_kernels}
-    panels = {}
     for name, make in makers.items():
-        panels[titles[name]] = {s: measure(make(s), rounds, seconds) for s in lengths[name]}
-        print_table(titles[name], panels[titles[name]])
-    if arguments.picture:
-        draw(arguments.picture, panels)
+        results = {s: measure(make(s), rounds, seconds) for s in lengths[name]}
+        print_table(titles[name], results)
+        if arguments.picture and name == "Rotation":
+            draw(arguments.picture, titles[name], results)
 
 
 if __name__ == "__main__":
