@@ -113,12 +113,45 @@ TEST_CASE("what is left when gates are erased are the gates of the other tokens"
       REQUIRE(erased.length(0) == 9 - count);
       for (Index j = 0; j < 9 - count; ++j) {
         for (Index i = j; i < 9 - count; ++i) {
-          const double got = erased.sums(0, i)[1] - erased.sums(0, j)[1];
-          CHECK(got == Approx(others.sums(0, i)[1] - others.sums(0, j)[1]).margin(1e-13));
+          for (std::size_t h = 0; h < 2; ++h) {
+            const double got = erased.sums(0, i)[h] - erased.sums(0, j)[h];
+            CHECK(got == Approx(others.sums(0, i)[h] - others.sums(0, j)[h]).margin(1e-13));
+          }
         }
       }
     }
   }
+}
+
+TEST_CASE("gates are erased where a sequence does not begin with token 0", "[bias][forgetting]") {
+  for (const Index first : {20, 21, 24}) {
+    CAPTURE(first);
+    std::vector<double> sums(9 * heads);
+    for (std::size_t n = 0; n < sums.size(); ++n) sums[n] = static_cast<double>(n * n);
+    ForgetGates gates(1, heads);
+    gates.restore(0, 20, {sums.data(), 1, 9, heads});
+    gates.erase(0, first, 2);
+    REQUIRE(gates.first(0) == 20);
+    REQUIRE(gates.length(0) == 27);
+    const auto begin = static_cast<std::size_t>((first - 20) * heads), end = begin + 2 * heads;
+    std::vector<double> expected = sums;
+    for (std::size_t n = end; begin > 0 && n < sums.size(); ++n) {
+      const std::size_t h = n % heads;
+      expected[n] -= sums[end - heads + h] - sums[begin - heads + h];
+    }
+    const auto at = expected.begin() + (first - 20) * heads;
+    expected.erase(at, at + 2 * heads);
+    CHECK(sums_of(gates, 0) == expected);
+  }
+}
+
+TEST_CASE("the only head's gates are erased after the first token", "[bias][forgetting]") {
+  double sums[] = {1, 3, 7, 15};
+  ForgetGates gates(1, 1);
+  gates.restore(0, 0, {sums, 1, 4, 1});
+  gates.erase(0, 1, 1);
+  CHECK(gates.sums(0, 1)[0] == 5);  // 7 less what the erased gate added
+  CHECK(gates.sums(0, 2)[0] == 13);
 }
 
 TEST_CASE("gates that cannot be appended, saved, restored or erased leave all as it was",
@@ -154,6 +187,9 @@ TEST_CASE("gates that cannot be appended, saved, restored or erased leave all as
       "posenc::ForgetGates::restore: tokens are numbered from 0 to 2^53, but the first is -1 of 3");
   CHECK(message_of<ShapeError>([&] { gates.erase(0, 2, 3); }) ==
         "posenc::ForgetGates::erase: sequence 0 has the tokens 0 to 3, but 3 from 2 on are asked "
+        "for");
+  CHECK(message_of<ShapeError>([&] { gates.erase(0, 2, -1); }) ==
+        "posenc::ForgetGates::erase: sequence 0 has the tokens 0 to 3, but -1 from 2 on are asked "
         "for");
   CHECK(message_of<ShapeError>([&] { gates.erase(0, 5, 0); }) ==
         "posenc::ForgetGates::erase: the first token must lie within [0, 4], the tokens of "

@@ -162,6 +162,11 @@ TEST_CASE("gradients of gates that do not fit are refused", "[bias][forgetting][
         }) ==
         "posenc::ForgetGradient: what is added must have 2 heads and the tokens [4, 3] but has 2 "
         "and [4, 2]");
+  CHECK(message_of<ShapeError>([&] {
+          gradient += ForgetGradient(1, {4, 3});
+        }) ==
+        "posenc::ForgetGradient: what is added must have 2 heads and the tokens [4, 3] but has 1 "
+        "and [4, 3]");
   CHECK(message_of<ShapeError>([&] { gradient.add(2, 0, 0, 0, tile(1, 1)); }) ==
         "posenc::ForgetGradient::add: sequences must lie within the 2 but are 1 from 2 on");
   CHECK(message_of<ShapeError>([&] { gradient.add(1, 1, 2, 0, tile(2, 1)); }) ==

@@ -140,6 +140,8 @@ TEST_CASE("T5's settings that cannot be right are refused", "[t5]") {
         "posenc::T5Buckets: buckets must be at least 4 and even and at most 1048576 but are 31");
   CHECK(refuse({.buckets = 1, .direction = T5Direction::Causal}) ==
         "posenc::T5Buckets: buckets must be at least 2 and at most 1048576 but are 1");
+  CHECK(refuse({.buckets = 1048577, .max_distance = 1 << 24, .direction = T5Direction::Causal}) ==
+        "posenc::T5Buckets: buckets must be at least 2 and at most 1048576 but are 1048577");
   CHECK(refuse({.max_distance = 8, .direction = T5Direction::Bidirectional}) ==
         "posenc::T5Buckets: max_distance must be more than the 8 distances with a bucket of their "
         "own, and at most 2^53, but is 8");

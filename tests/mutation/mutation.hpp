@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <type_traits>
 
-/// What the instrumented headers call, see README.md. A point's alternatives have consecutive numbers,
+/// Functions that the instrumented headers call, see README.md. Alternatives of a point have consecutive numbers,
 /// from a multiple of 4 on. POSENC_MUTANT is the number of the mutant that runs, POSENC_MUTATION_RECORD a
 /// file to which the numbers of the mutants that were reached are written.
 namespace posenc_mutation {
@@ -49,23 +49,25 @@ constexpr int alternative(int n) noexcept {
 [[noreturn]] inline void reject() { std::_Exit(77); }
 
 /// a op b, or: a other b; a.
-#define POSENC_MUTATION_BINARY(name, op, other)                                   \
-  template <class A, class B>                                                     \
-  constexpr auto name(int n, A a, B b) -> decltype(a op b) {                      \
-    using R = decltype(a op b);                                                   \
-    const int k = alternative(n);                                                 \
-    if (k == 0) {                                                                 \
-      if constexpr (requires { static_cast<R>(a other b); }) {                    \
-        return static_cast<R>(a other b);                                         \
-      } else {                                                                    \
-        reject();                                                                 \
-      }                                                                           \
-    }                                                                             \
-    if (k == 1) {                                                                 \
-      if constexpr (requires { static_cast<R>(a); }) return static_cast<R>(a);    \
-      else reject();                                                              \
-    }                                                                             \
-    return a op b;                                                                \
+#define POSENC_MUTATION_BINARY(name, op, other)                \
+  template <class A, class B>                                  \
+  constexpr auto name(int n, A a, B b)->decltype(a op b) {     \
+    using R = decltype(a op b);                                \
+    const int k = alternative(n);                              \
+    if (k == 0) {                                              \
+      if constexpr (requires { static_cast<R>(a other b); }) { \
+        return static_cast<R>(a other b);                      \
+      } else {                                                 \
+        reject();                                              \
+      }                                                        \
+    }                                                          \
+    if (k == 1) {                                              \
+      if constexpr (requires { static_cast<R>(a); })           \
+        return static_cast<R>(a);                              \
+      else                                                     \
+        reject();                                              \
+    }                                                          \
+    return a op b;                                             \
   }
 POSENC_MUTATION_BINARY(add, +, -)
 POSENC_MUTATION_BINARY(subtract, -, +)
@@ -80,11 +82,11 @@ POSENC_MUTATION_BINARY(shift_right, >>, <<)
 #undef POSENC_MUTATION_BINARY
 
 /// a op b, or: a other b.
-#define POSENC_MUTATION_COMPARISON(name, op, other)          \
-  template <class A, class B>                                \
-  constexpr auto name(int n, A a, B b) -> decltype(a op b) { \
-    if (is_chosen(n)) return a other b;                      \
-    return a op b;                                           \
+#define POSENC_MUTATION_COMPARISON(name, op, other)        \
+  template <class A, class B>                              \
+  constexpr auto name(int n, A a, B b)->decltype(a op b) { \
+    if (is_chosen(n)) return a other b;                    \
+    return a op b;                                         \
   }
 POSENC_MUTATION_COMPARISON(less, <, <=)
 POSENC_MUTATION_COMPARISON(less_equal, <=, <)
@@ -99,8 +101,10 @@ POSENC_MUTATION_COMPARISON(not_equal, !=, ==)
   template <class A, class B>                               \
   constexpr decltype(auto) name(int n, A&& a, const B& b) { \
     if (is_chosen(n)) {                                     \
-      if constexpr (requires { a other b; }) a other b;     \
-      else reject();                                        \
+      if constexpr (requires { a other b; })                \
+        a other b;                                          \
+      else                                                  \
+        reject();                                           \
     } else {                                                \
       a op b;                                               \
     }                                                       \

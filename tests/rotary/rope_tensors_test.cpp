@@ -116,6 +116,18 @@ TEST_CASE("a slice of the features is rotated like a head of its own", "[rope]")
   CHECK(support::same_bits(x.view(), sliced.view()));
 }
 
+TEST_CASE("tensors that are rotated in one call must have the same tokens", "[rope]") {
+  const auto rope = make_rope<posenc::HalfRotate>();
+  support::Random random(6);
+  auto q = Heads<float>::random(random, batch, seq, heads, dim);
+  auto k = Heads<float>::random(random, 1, seq, heads, dim);
+  const auto q_before = q, k_before = k;
+  CHECK_THROWS_AS(rope.rotate_all({q.view(), k.view()}, Positions::range(0, seq)),
+                  posenc::ShapeError);
+  CHECK(support::same_bits(q.view(), Heads<float>(q_before).view()));
+  CHECK(support::same_bits(k.view(), Heads<float>(k_before).view()));
+}
+
 TEST_CASE("a slice of a sequence is rotated at the positions given for it", "[rope]") {
   const auto rope = make_rope<posenc::HalfRotate>();
   support::Random random(4);

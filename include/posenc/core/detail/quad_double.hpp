@@ -14,7 +14,7 @@ POSENC_BEGIN
 namespace detail {
 
 /// A quad-double number: an unevaluated sum of four doubles, each at most half an ulp of the
-/// previous.
+/// previous. The third and the fourth may be a little more in a difference that cancels.
 ///   Accuracy: + - * / within 2^-195 of their larger operand or result, exp and log within 2^-185,
 ///             for magnitudes from 1e-110 to 1e300; 0 is exact
 ///   Source:   Hida, Li, Bailey 2001 (QD)
