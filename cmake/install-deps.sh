@@ -6,7 +6,8 @@
 #   cmake/install-deps.sh tour|test|bench   only what that command needs
 #   cmake/install-deps.sh docs       what the documentation needs: cmake/docs
 #   cmake/install-deps.sh languages  what the examples c_abi and python need
-#   cmake/install-deps.sh ci         everything, also for the documentation, languages, clang's compiler and tools, cross compilers with qemu, node, and meson
+#   cmake/install-deps.sh playground  what examples/playground needs: WebAssembly's compiler and libraries, node, Chromium
+#   cmake/install-deps.sh ci         everything, also for the documentation, languages and the playground, clang's compiler and tools, cross compilers with qemu, node, and meson
 #   cmake/install-deps.sh peers      what bench needs, and the libraries that POSENC_BENCH_PEERS measures beside posenc
 set -euo pipefail
 
@@ -23,9 +24,10 @@ cluster=(libopenmpi-dev openmpi-bin)  # for examples/ring_attention alone
 bench=(libbenchmark-dev)
 docs=(doxygen python3-sphinx python3-myst-parser furo)
 languages=(nlohmann-json3-dev pybind11-dev python3-dev python3-numpy)  # PyTorch, where it is installed, is compared as well
+playground=(clang lld wasi-libc libc++-dev-wasm32 libclang-rt-dev-wasm32 nlohmann-json3-dev nodejs chromium)
 peers=(libopenblas-dev libdnnl-dev libtorch-dev)
-tools=(clang clang-format clang-tidy libclang-rt-dev libc++-dev g++-aarch64-linux-gnu qemu-user g++-mingw-w64-x86-64-posix
-  g++-riscv64-linux-gnu wasi-libc libc++-dev-wasm32 libclang-rt-dev-wasm32 lld nodejs meson python3-clang-14)
+tools=(clang-format clang-tidy libclang-rt-dev libc++-dev g++-aarch64-linux-gnu qemu-user g++-mingw-w64-x86-64-posix
+  g++-riscv64-linux-gnu meson python3-clang-14)
 
 case "${1:-all}" in
   tour) needed=("${build[@]}" "${tour[@]}") ;;
@@ -33,10 +35,12 @@ case "${1:-all}" in
   bench) needed=("${build[@]}" "${bench[@]}") ;;
   docs) needed=("${build[@]}" "${docs[@]}") ;;
   languages) needed=("${build[@]}" "${languages[@]}") ;;
+  playground) needed=("${build[@]}" "${tour[@]}" "${playground[@]}") ;;
   peers) needed=("${build[@]}" "${bench[@]}" "${peers[@]}") ;;
   all) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}" "${bench[@]}") ;;
-  ci) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}" "${bench[@]}" "${docs[@]}" "${languages[@]}" "${tools[@]}") ;;
-  *) fail "unknown argument '$1'; use tour, test, bench, docs, languages, peers, ci, or nothing for all but docs, languages, peers and ci" ;;
+  ci) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}" "${bench[@]}" "${docs[@]}" "${languages[@]}"
+    "${playground[@]}" "${tools[@]}") ;;
+  *) fail "unknown argument '$1'; use tour, test, bench, docs, languages, playground, peers, ci, or nothing for tour, test and bench" ;;
 esac
 
 # A program counts wherever it comes from; a library counts as a package.
