@@ -102,12 +102,13 @@ std::string base64(std::string_view bytes) {
   return result;
 }
 
-std::string page(std::string_view title, std::string_view contents, std::string_view body) {
+std::string page(std::string_view title, std::string_view contents, std::string_view body,
+                 std::string_view end) {
   return cat("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
              "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
              "<title>", escaped(title), "</title>\n<style>", style, "</style>\n</head>\n<body>\n",
              "<h1>", escaped(title), "</h1>\n<nav aria-label=\"Contents\">\n", contents,
-             "</nav>\n<main>\n", body, "</main>\n</body>\n</html>\n");
+             "</nav>\n<main>\n", body, "</main>\n", end, "</body>\n</html>\n");
 }
 
 }  // namespace tour

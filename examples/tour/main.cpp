@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace {
@@ -98,6 +100,22 @@ void show_all(const std::vector<Chapter>& all, tour::Tour& tour) {
   }
 }
 
+/// Adds the playground to the report, if it was built: a link to its page, and its figures in place
+/// of pictures where scripts may run.
+void add_playground(const std::filesystem::path& folder, tour::Report& report) {
+#if defined(TOUR_PLAYGROUND_FOLDER)
+  const std::filesystem::path built = TOUR_PLAYGROUND_FOLDER;
+  std::error_code error;
+  if (!std::filesystem::exists(built / "playground.html", error)) return;
+  tour::write_file(folder / "playground.html", tour::read_file(built / "playground.html"));
+  report.link("playground.html", "Playground: drag positions and change the settings");
+  report.end_with(tour::read_file(built / "figures.html"));
+#else
+  (void)folder;
+  (void)report;
+#endif
+}
+
 int run(const tour::Options& options) {
   const std::vector<Chapter> all = chosen(chapters(), options.only);
   const auto text = options.text.empty() ? tour::default_text() : options.text;
@@ -111,6 +129,7 @@ int run(const tour::Options& options) {
   std::size_t sections = 0;
   for (const Chapter& chapter : all) sections += chapter.sections.size();
   tour::Report report(std::cout, gnuplot, sections);
+  add_playground(options.out, report);
   tour::Tour tour{sample, report};
   show_all(all, tour);
 

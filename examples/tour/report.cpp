@@ -79,14 +79,20 @@ void Report::picture(const Figure& figure, const std::string& caption) {
       svg.empty() ? ""
                   : cat("<div class=\"wide\"><img alt=\"", escaped(figure.title),
                         "\" src=\"data:image/svg+xml;base64,", base64(svg), "\"></div>\n");
-  body_ += cat("<figure>\n", image, "<figcaption>", prose(caption), " <small>(", what, ": ",
-               escaped(file), ")</small></figcaption>\n<pre class=\"code\"><code>",
-               escaped(code_of(figure.name)), "</code></pre>\n</figure>\n");
+  body_ += cat("<figure id=\"", escaped(figure.name), "\">\n", image, "<figcaption>",
+               prose(caption), " <small>(", what, ": ", escaped(file),
+               ")</small></figcaption>\n<pre class=\"code\"><code>", escaped(code_of(figure.name)),
+               "</code></pre>\n</figure>\n");
+}
+
+void Report::link(const std::string& file, const std::string& text) {
+  terminal_.file(without_backticks(text), file);
+  links_ += cat("<p><a href=\"", escaped(file), "\">", prose(text), "</a></p>\n");
 }
 
 void Report::write(const std::filesystem::path& path, const std::string& title) const {
   const std::string contents = chapters_ == 0 ? "" : contents_ + "</ol></li>\n</ol>\n";
-  write_file(path, page(title, contents, body_));
+  write_file(path, page(title, links_ + contents, body_, end_));
 }
 
 }  // namespace tour

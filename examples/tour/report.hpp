@@ -35,6 +35,12 @@ class Report {
   /// that are marked with the figure's name are shown below it.
   void picture(const Figure& figure, const std::string& caption);
 
+  /// Adds HTML to the end of the page. It can find the picture of a figure by its name as an id.
+  void end_with(const std::string& html) { end_ += html; }
+
+  /// Adds a link to a page in the same folder, before the contents.
+  void link(const std::string& file, const std::string& text);
+
   /// Writes the page. Throws FileError.
   void write(const std::filesystem::path& path, const std::string& title) const;
 
@@ -46,7 +52,7 @@ class Report {
   Terminal terminal_;
   const Gnuplot& gnuplot_;
   std::size_t all_sections_;
-  std::string contents_, body_;
+  std::string links_, contents_, body_, end_;
   std::size_t sections_ = 0;
   int chapters_ = 0, drawn_ = 0, failed_ = 0;
 };
