@@ -19,7 +19,7 @@ fail() {
 # Debian's names. Eigen, Catch2 and Google Benchmark are downloaded by CMake where their package is missing.
 build=(g++ cmake ninja-build git libeigen3-dev)
 tour=(gnuplot-nox)
-tests=(catch2 libmpfr-dev nlohmann-json3-dev pkg-config)
+tests=(catch2 libmpfr-dev nlohmann-json3-dev pkg-config python3)
 cluster=(libopenmpi-dev openmpi-bin)  # for examples/ring_attention alone
 bench=(libbenchmark-dev)
 docs=(doxygen python3-sphinx python3-myst-parser furo)
@@ -57,7 +57,7 @@ is_present() {
     g++-mingw-w64-x86-64-posix) command -v x86_64-w64-mingw32-g++-posix >/dev/null ;;
     openmpi-bin) command -v mpirun >/dev/null ;;
     qemu-user) command -v qemu-aarch64 >/dev/null ;;
-    cmake | git | pkg-config | clang-format | clang-tidy | meson | doxygen) command -v "$1" >/dev/null ;;
+    cmake | git | pkg-config | python3 | clang-format | clang-tidy | meson | doxygen) command -v "$1" >/dev/null ;;
     *) [[ "$(dpkg-query --show --showformat '${db:Status-Status}' "$1" 2>/dev/null)" == installed ]] ;;
   esac
 }

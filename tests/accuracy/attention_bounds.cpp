@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Documented bounds of attention(), merge() and Linear.
 #include "accuracy/bound.hpp"
+#include "accuracy/promises.hpp"
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/merge.hpp>
 #include <posenc/nn/linear.hpp>
@@ -96,7 +97,9 @@ void add_attention(std::vector<Bound>& all, const std::string& type) {
                                           4 * roundoff<Real>;
                    return distance(static_cast<double>(call.lse), truth.lse) / allowed;
                  }});
-  all.push_back({"merge, " + type, {{-20, 20}, {-30, 30}, {-4, 4}, {-4, 4}}, [](const Point& p) {
+  all.push_back({"merge, " + type,
+                 {{-20, 20}, {-30, 30}, {-4, 4}, {-4, 4}},
+                 [](const Point& p) {
                    Real a = static_cast<Real>(p[2]), lse_a = static_cast<Real>(p[0]);
                    const Real b = static_cast<Real>(p[3]), lse_b = static_cast<Real>(p[0] + p[1]);
                    const Mpfr of_a = exp(Mpfr(static_cast<double>(lse_a))),
@@ -110,8 +113,10 @@ void add_attention(std::vector<Bound>& all, const std::string& type) {
                                  posenc::LseView<Real>{&lse_a, 1, 1, 1, 1, 1},
                                  posenc::HeadsView<const Real>{&b, 1, 1, 1, 1, 1, 1, 1},
                                  posenc::LseView<const Real>{&lse_b, 1, 1, 1, 1, 1});
-                   return distance(static_cast<double>(a), want) / (4 * ulp<Real>(larger));
-                 }});
+                   return distance(static_cast<double>(a), want) /
+                          (promises::merge.value() * ulp<Real>(larger));
+                 },
+                 promises::merge.value()});
   // Coordinates: weights, x, bias.
   static constexpr Index in = 5;
   all.push_back(

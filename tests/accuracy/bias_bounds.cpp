@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Documented bounds of Alibi, Kerple, Fire and their logarithms.
 #include "accuracy/bound.hpp"
+#include "accuracy/promises.hpp"
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/fire.hpp>
 #include <posenc/bias/kerple.hpp>
@@ -35,21 +36,23 @@ void add_biases(std::vector<Bound>& all, const std::string& type) {
                    const posenc::Alibi alibi({p[0]}, AlibiForm::Symmetric, p[1]);
                    const Mpfr d = absolute(Mpfr(p[2]) - Mpfr(p[3]));
                    const Mpfr want = Mpfr(0) - Mpfr(p[0]) * Mpfr(p[1]) * d;
-                   return ulps<Real>(added<Real>(alibi, p[2], p[3]), want, 1);
-                 }});
+                   return ulps<Real>(added<Real>(alibi, p[2], p[3]), want, promises::alibi.value());
+                 },
+                 promises::alibi.value()});
   const std::vector<Range> of_kerple{
       magnitude(1e-6, 1e3), magnitude(1e-9, 1e6), {-1e6, 1e6}, {-1e6, 1e6}};
   const auto logarithmic = [](const Point& p) {
     const Kerple kerple({.form = KerpleForm::Logarithmic, .r1 = {p[0]}, .r2 = {p[1]}});
     const Mpfr d = absolute(Mpfr(p[2]) - Mpfr(p[3]));
     const Mpfr want = Mpfr(0) - Mpfr(p[0]) * log_1_plus(Mpfr(p[1]) * d);
-    return ulps<Real>(added<Real>(kerple, p[2], p[3]), want, 1);
+    return ulps<Real>(added<Real>(kerple, p[2], p[3]), want, promises::kerple.value());
   };
-  all.push_back({"Kerple, logarithmic, " + type, of_kerple, logarithmic});
+  all.push_back({"Kerple, logarithmic, " + type, of_kerple, logarithmic, promises::kerple.value()});
   all.push_back({"Kerple, logarithmic, far, " + type,
                  {magnitude(1e-6, 1e3), magnitude(1e-300, 1e300), magnitude(1e-3, 1e300),
                   magnitude(1e-3, 1e300)},
-                 logarithmic});
+                 logarithmic,
+                 promises::kerple.value()});
   all.push_back({"Kerple, power, " + type,
                  {magnitude(1e-6, 1e3), magnitude(1e-3, 2), {-1e6, 1e6}, {-1e6, 1e6}},
                  [](const Point& p) {
@@ -58,7 +61,8 @@ void add_biases(std::vector<Bound>& all, const std::string& type) {
                    const Mpfr log_d = log(absolute(Mpfr(p[2]) - Mpfr(p[3])));
                    const Mpfr want = Mpfr(0) - Mpfr(p[0]) * exp(Mpfr(p[1]) * log_d);
                    const double got = added<Real>(kerple, p[2], p[3]);
-                   if (std::is_same_v<Real, float>) return ulps<Real>(got, want, 1);
+                   if (std::is_same_v<Real, float>)
+                     return ulps<Real>(got, want, promises::kerple.value());
                    const double exponent = p[1] * std::abs(static_cast<double>(log_d));
                    return support::relative_error(got, want) / (0x1p-53 * (3 + 2 * exponent));
                  }});
@@ -78,7 +82,7 @@ void add_biases(std::vector<Bound>& all, const std::string& type) {
          const Mpfr x = log_1_plus(Mpfr(p[0]) * d) /
                         (log_1_plus(Mpfr(p[0]) * Mpfr(std::max(p[2], p[1]))) + Mpfr(1e-6));
          // With x within 2 ulp, each term lies between two values.
-         const double off = 2 * ulp<Real>(static_cast<double>(x));
+         const double off = promises::fire_x.value() * ulp<Real>(static_cast<double>(x));
          Mpfr want = p[10], line = p[10], slope = 0.0;
          double allowed = 0, magnitudes = 0;
          for (std::size_t k = 0; k < 2; ++k) {
@@ -97,7 +101,8 @@ void add_biases(std::vector<Bound>& all, const std::string& type) {
          }
          magnitudes +=
              std::abs(static_cast<double>(line)) + std::abs(static_cast<double>(slope * x));
-         allowed += std::abs(static_cast<double>(slope)) * off + 6 * ulp<Real>(magnitudes);
+         allowed += std::abs(static_cast<double>(slope)) * off +
+                    (2 + promises::fire_added.value()) * ulp<Real>(magnitudes);
          return distance(added<Real>(fire, p[2], p[3]), want) / allowed;
        }});
 }
@@ -108,16 +113,27 @@ std::vector<Bound> bias_bounds() {
   std::vector<Bound> all;
   add_biases<float>(all, "float");
   add_biases<double>(all, "double");
-  all.push_back({"logarithm", {magnitude(1e-300, 1e300)}, [](const Point& p) {
-                   return ulps<double>(posenc::detail::logarithm(p[0]), log(Mpfr(p[0])), 1);
-                 }});
-  all.push_back({"logarithm, near 1", {{0.5, 2}}, [](const Point& p) {
-                   return ulps<double>(posenc::detail::logarithm(p[0]), log(Mpfr(p[0])), 1);
-                 }});
-  all.push_back({"log1p_branchless", {magnitude(1e-30, 1e30)}, [](const Point& p) {
+  all.push_back({"logarithm",
+                 {magnitude(1e-300, 1e300)},
+                 [](const Point& p) {
+                   return ulps<double>(posenc::detail::logarithm(p[0]), log(Mpfr(p[0])),
+                                       promises::logarithm.value());
+                 },
+                 promises::logarithm.value()});
+  all.push_back({"logarithm, near 1",
+                 {{0.5, 2}},
+                 [](const Point& p) {
+                   return ulps<double>(posenc::detail::logarithm(p[0]), log(Mpfr(p[0])),
+                                       promises::logarithm.value());
+                 },
+                 promises::logarithm.value()});
+  all.push_back({"log1p_branchless",
+                 {magnitude(1e-30, 1e30)},
+                 [](const Point& p) {
                    const double got = posenc::detail::log1p_branchless(p[0]);
-                   return ulps<double>(got, log_1_plus(Mpfr(p[0])), 1);
-                 }});
+                   return ulps<double>(got, log_1_plus(Mpfr(p[0])), promises::logarithm.value());
+                 },
+                 promises::logarithm.value()});
   return all;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include "support/compare.hpp"
 #include "support/mpfr.hpp"
 
 #include <algorithm>
@@ -33,6 +34,7 @@ struct Bound {
   std::string name;
   std::vector<Range> ranges;
   std::function<double(const Point&)> share;
+  double ulps = 0;  ///< the bound in ulp, or 0 if it is not a number of ulp
 };
 
 /// Returns the distance between adjacent doubles, or floats, at x; that of the smallest normal
@@ -59,6 +61,12 @@ std::vector<Bound> elementary_bounds();
 std::vector<Bound> frequency_bounds();
 std::vector<Bound> resize_bounds();
 std::vector<Bound> rotation_bounds();
+/// Returns every bound of the functions above and below.
+std::vector<Bound> all_bounds();
+/// Returns a random number of a range.
+double draw(const Range& range, support::Random& random);
+/// Returns the share of a bound at a point: 0 if the library rejects the input.
+double share_of(const Bound& bound, const Point& point);
 /// Returns the bounds of all rules under arbitrary settings: finite numbers or a ConfigError.
 std::vector<Bound> wild_settings();
 

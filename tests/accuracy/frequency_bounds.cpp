@@ -2,6 +2,7 @@
 // Documented bound of every frequency rule, 2^-95, and that of the float32 frequencies of Hugging
 // Face.
 #include "accuracy/bound.hpp"
+#include "accuracy/promises.hpp"
 #include "frequency/truth.hpp"
 #include <posenc/frequency/hf_float32.hpp>
 
@@ -20,7 +21,7 @@ double share_of(const Rule& rule, Length... length) {
         support::relative_error(posenc::detail::exact_inv_freq(ours)[i], expected[i]);
     largest = error <= largest ? largest : error;
   }
-  return largest / 0x1p-95;
+  return largest / promises::rules.value();
 }
 
 /// Returns the error against Hugging Face's 1 / base^(2i / r) in float with correctly rounded
@@ -35,7 +36,7 @@ double ulps_of_float32(const posenc::Unscaled& rule) {
                                     static_cast<double>(exponent)));
     const double expected = static_cast<double>(1 / power);
     const double off = std::abs(ours.inv_freq()[static_cast<std::size_t>(i)] - expected);
-    largest = std::max(largest, off / (2 * ulp<float>(expected)));
+    largest = std::max(largest, off / (promises::hf_float32.value() * ulp<float>(expected)));
   }
   return largest;
 }
@@ -56,13 +57,15 @@ std::vector<Bound> frequency_bounds() {
                    return share_of(
                        NtkScaling{.rotary_dim = 2 * index_of(p[2]), .base = p[0], .factor = p[1]});
                  }});
-  all.push_back({"DynamicNtkScaling", {base, factor, length, length}, [](const Point& p) {
-                   return share_of(DynamicNtkScaling{.rotary_dim = 16,
-                                                     .base = p[0],
-                                                     .factor = p[1],
-                                                     .original_max_position = index_of(p[2])},
-                                   index_of(p[3]));
-                 }});
+  // The reference subtracts 1 from the factor, which MPFR's 320 bits hold up to 2^319.
+  all.push_back(
+      {"DynamicNtkScaling", {base, magnitude(1, 1e95), length, length}, [](const Point& p) {
+         return share_of(DynamicNtkScaling{.rotary_dim = 16,
+                                           .base = p[0],
+                                           .factor = p[1],
+                                           .original_max_position = index_of(p[2])},
+                         index_of(p[3]));
+       }});
   all.push_back({"VllmMixedNtkScaling", {base, factor, magnitude(1e-3, 1e3)}, [](const Point& p) {
                    return share_of(VllmMixedNtkScaling{
                        .rotary_dim = 12, .base = p[0], .factor = p[1], .mixed_b = p[2]});

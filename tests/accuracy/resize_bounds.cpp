@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Documented bound of resize_grid: sums within 1e-14 of the largest input.
 #include "accuracy/bound.hpp"
+#include "accuracy/promises.hpp"
 #include <posenc/additive/grid_resize.hpp>
 
 namespace accuracy {
@@ -47,7 +48,7 @@ double share_of_resize(const Point& p, posenc::ResizeFilter filter) {
     }
     worst = std::max(worst, distance(out[static_cast<std::size_t>(cell)], want));
   }
-  return worst / (1e-14 * largest);
+  return worst / (promises::resize.value() * largest);
 }
 
 }  // namespace

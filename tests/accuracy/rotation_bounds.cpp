@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Documented bounds of Rope, its inverse, rerotate, shift_keys, MixedRope and the scales of XPos.
 #include "accuracy/bound.hpp"
+#include "accuracy/promises.hpp"
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/rotary/mixed_rope.hpp>
 #include <posenc/rotary/rerotate.hpp>
@@ -54,31 +55,31 @@ template <class Real>
 void add_composed(std::vector<Bound>& all, const std::string& type) {
   const bool is_float = std::is_same_v<Real, float>;
   // Coordinates: angle and length of the pair, frequencies, positions, attention factors.
-  all.push_back({"rerotate, " + type,
-                 {{0, 6.3},
-                  magnitude(0.5, 2),
-                  magnitude(1e-6, 10),
-                  magnitude(1e-6, 10),
-                  whole(-1e6, 1e6),
-                  whole(-1e6, 1e6),
-                  magnitude(0.5, 2),
-                  magnitude(0.5, 2)},
-                 [=](const Point& p) {
-                   Pair<Real> pair(p[0], p[1]);
-                   const Rope from = rope_of(p[2], p[6]), to = rope_of(p[3], p[7]);
-                   const auto before = Positions::real({p[4]}), after = Positions::real({p[5]});
-                   Pair<Real> direct = pair;
-                   from.rotate(pair.view(), before);
-                   posenc::rerotate(pair.view(), from, before, to, after);
-                   to.rotate(direct.view(), after);
-                   const double off = static_cast<double>(std::max(
-                       std::abs(pair.x[0] - direct.x[0]), std::abs(pair.x[1] - direct.x[1])));
-                   const double of_cos_sin = 4e-16 + (is_float ? 0x1p-25 : 0);
-                   const double of_product =
-                       2 * static_cast<double>(std::numeric_limits<Real>::epsilon());
-                   const double of_one = std::sqrt(2) * of_cos_sin + of_product;
-                   return off / (3 * of_one * p[7] * pair.norm);
-                 }});
+  all.push_back(
+      {"rerotate, " + type,
+       {{0, 6.3},
+        magnitude(0.5, 2),
+        magnitude(1e-6, 10),
+        magnitude(1e-6, 10),
+        whole(-1e6, 1e6),
+        whole(-1e6, 1e6),
+        magnitude(0.5, 2),
+        magnitude(0.5, 2)},
+       [=](const Point& p) {
+         Pair<Real> pair(p[0], p[1]);
+         const Rope from = rope_of(p[2], p[6]), to = rope_of(p[3], p[7]);
+         const auto before = Positions::real({p[4]}), after = Positions::real({p[5]});
+         Pair<Real> direct = pair;
+         from.rotate(pair.view(), before);
+         posenc::rerotate(pair.view(), from, before, to, after);
+         to.rotate(direct.view(), after);
+         const double off = static_cast<double>(
+             std::max(std::abs(pair.x[0] - direct.x[0]), std::abs(pair.x[1] - direct.x[1])));
+         const double of_cos_sin = promises::near_angle.value() + (is_float ? 0x1p-25 : 0);
+         const double of_product = 2 * static_cast<double>(std::numeric_limits<Real>::epsilon());
+         const double of_one = std::sqrt(2) * of_cos_sin + of_product;
+         return off / (3 * of_one * p[7] * pair.norm);
+       }});
   all.push_back({"shift_keys, " + type,
                  {{0, 6.3}, magnitude(0.5, 2), magnitude(1e-6, 10), whole(-1e6, 1e6)},
                  [=](const Point& p) {
@@ -89,28 +90,29 @@ void add_composed(std::vector<Bound>& all, const std::string& type) {
                    return pair.error() / (off + 8e-16 * pair.norm + 2 * ulp<Real>(pair.norm));
                  }});
   // Three axes: two sums of angles.
-  all.push_back({"MixedRope, " + type,
-                 {{0, 6.3},
-                  magnitude(0.5, 2),
-                  {-10, 10},
-                  {-10, 10},
-                  {-10, 10},
-                  {-1e5, 1e5},
-                  {-1e5, 1e5},
-                  {-1e5, 1e5}},
-                 [=](const Point& p) {
-                   Pair<Real> pair(p[0], p[1]);
-                   const posenc::MixedRope<posenc::Interleaved> mixed(
-                       std::span<const double>(&p[2], 3), {.axes = 3, .heads = 1, .rotary_dim = 2});
-                   const Positions of_axes[] = {Positions::real({p[5]}), Positions::real({p[6]}),
-                                                Positions::real({p[7]})};
-                   mixed.rotate(pair.view(), Positions::axes(of_axes));
-                   pair.expect_turned_by(
-                       Mpfr(p[2]) * Mpfr(p[5]) + Mpfr(p[3]) * Mpfr(p[6]) + Mpfr(p[4]) * Mpfr(p[7]),
-                       1);
-                   const double of_cos_sin = 3 * 4e-16 + 2 * 2e-16 + (is_float ? 0x1p-25 : 0);
-                   return pair.error() / (2 * of_cos_sin * pair.norm + 2 * ulp<Real>(pair.norm));
-                 }});
+  all.push_back(
+      {"MixedRope, " + type,
+       {{0, 6.3},
+        magnitude(0.5, 2),
+        {-10, 10},
+        {-10, 10},
+        {-10, 10},
+        {-1e5, 1e5},
+        {-1e5, 1e5},
+        {-1e5, 1e5}},
+       [=](const Point& p) {
+         Pair<Real> pair(p[0], p[1]);
+         const posenc::MixedRope<posenc::Interleaved> mixed(
+             std::span<const double>(&p[2], 3), {.axes = 3, .heads = 1, .rotary_dim = 2});
+         const Positions of_axes[] = {Positions::real({p[5]}), Positions::real({p[6]}),
+                                      Positions::real({p[7]})};
+         mixed.rotate(pair.view(), Positions::axes(of_axes));
+         pair.expect_turned_by(
+             Mpfr(p[2]) * Mpfr(p[5]) + Mpfr(p[3]) * Mpfr(p[6]) + Mpfr(p[4]) * Mpfr(p[7]), 1);
+         const double of_cos_sin = 3 * promises::near_angle.value() +
+                                   2 * promises::mixed_axis.value() + (is_float ? 0x1p-25 : 0);
+         return pair.error() / (2 * of_cos_sin * pair.norm + 2 * ulp<Real>(pair.norm));
+       }});
 }
 
 template <class Real>
@@ -137,13 +139,16 @@ void add_rotations(std::vector<Bound>& all, const std::string& type) {
     const Mpfr first = m * (c * a - s * b), second = m * (s * a + c * b);
     const double norm = static_cast<double>(m * sqrt(a * a + b * b));
     const auto of = [](const Mpfr& z) { return std::abs(static_cast<double>(z)); };
-    const double off_c = 4e-16 + 0.5 * ulp<float>(of(c)), off_s = 4e-16 + 0.5 * ulp<float>(of(s));
+    const double near = promises::near_angle.value(), half = promises::float_angle.value();
+    const double off_c = near + half * ulp<float>(of(c)), off_s = near + half * ulp<float>(of(s));
     const bool is_float = std::is_same_v<Real, float>;
     const auto allowed = [&](const Mpfr& with_c, const Mpfr& with_s) {
       const double off =
-          is_float ? off_c * of(with_c) + off_s * of(with_s) : 4e-16 * (of(with_c) + of(with_s));
+          is_float ? off_c * of(with_c) + off_s * of(with_s) : near * (of(with_c) + of(with_s));
       return static_cast<double>(m) * off +
-             (inverse && POSENC_HAS_FMA == 0 ? 3 : 2) * ulp<Real>(norm);
+             (inverse && POSENC_HAS_FMA == 0 ? promises::inverse_without_fma : promises::rotation)
+                     .value() *
+                 ulp<Real>(norm);
     };
     return std::max(distance(static_cast<double>(x[0]), first) / allowed(a, b),
                     distance(static_cast<double>(x[1]), second) / allowed(b, a));
@@ -168,7 +173,7 @@ std::vector<Bound> rotation_bounds() {
          const Mpfr power = log(zeta) * Mpfr(p[0]) / Mpfr(p[2]);
          if (std::abs(static_cast<double>(power)) > 511 * 0.69) return 0.0;
          const double got = xpos.scale(p[0], static_cast<posenc::Index>(p[1]));
-         return support::relative_error(got, exp(power)) / 0x1p-51;
+         return support::relative_error(got, exp(power)) / promises::xpos_scale.value();
        }});
   return all;
 }

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Searches inputs that break a documented accuracy bound, against MPFR:
-//   accuracy_search [--seed N] [--evaluations N] [--seconds S] [words of names...]
-//   accuracy_search --cases FILE
-// Climbs hills from random points, for N evaluations or S seconds per bound. Prints the worst input of
-// each bound, and fails if a bound is exceeded. --cases tries only inputs that were found before, in
-// lines as they are printed here.
+// Searches inputs that break a documented accuracy bound, against MPFR: climbs hills from random
+// points.
+#include "accuracy/search.hpp"
+
 #include "accuracy/bound.hpp"
 #include "support/compare.hpp"
-#include <posenc/core/build_info.hpp>
 #include <posenc/core/error.hpp>
 
 #include <algorithm>
@@ -19,28 +16,12 @@
 #include <string>
 #include <string_view>
 
+namespace accuracy {
 namespace {
-
-using accuracy::Bound;
-using accuracy::Point;
-using accuracy::Range;
-
-struct Budget {
-  std::uint64_t seed = 1;
-  long evaluations = 2000;
-  double seconds = 0;  ///< used instead of evaluations if not 0
-};
 
 double within(const Range& range, double x) {
   x = std::min(std::max(x, range.low), range.high);
   return range.whole ? std::rint(x) : x;
-}
-
-double draw(const Range& range, support::Random& random) {
-  if (range.logarithmic) {
-    return within(range, std::exp(random.uniform(std::log(range.low), std::log(range.high))));
-  }
-  return within(range, random.uniform(range.low, range.high));
 }
 
 double moved(const Range& range, double x, double step, support::Random& random) {
@@ -49,17 +30,6 @@ double moved(const Range& range, double x, double step, support::Random& random)
                                  : step * (random.uniform() < 0.5 ? range.high - range.low
                                                                   : std::abs(x) + range.low / 1e6));
   return within(range, x + by * random.normal());
-}
-
-double share_of(const Bound& bound, const Point& point) {
-  try {
-    const double share = bound.share(point);
-    return std::isnan(share) ? std::numeric_limits<double>::infinity() : share;
-  } catch (const posenc::ConfigError&) {
-    return 0;
-  } catch (const posenc::PositionError&) {
-    return 0;
-  }
 }
 
 /// Returns the worst share and its point.
@@ -95,17 +65,6 @@ std::pair<double, Point> climb(const Bound& bound, const Budget& budget) {
   return worst;
 }
 
-std::vector<Bound> all_bounds() {
-  std::vector<Bound> all;
-  for (const auto& bounds :
-       {accuracy::attention_bounds(), accuracy::bias_bounds(), accuracy::elementary_bounds(),
-        accuracy::frequency_bounds(), accuracy::resize_bounds(), accuracy::rotation_bounds(),
-        accuracy::wild_settings()}) {
-    all.insert(all.end(), bounds.begin(), bounds.end());
-  }
-  return all;
-}
-
 /// Prints a result. Returns the number of exceeded bounds: 0 or 1.
 int report(const Bound& bound, double share, const Point& at) {
   std::printf("%s %-48s %.4f of the bound at", share > 1 ? "EXCEEDED" : "holds   ",
@@ -116,8 +75,38 @@ int report(const Bound& bound, double share, const Point& at) {
   return share > 1 ? 1 : 0;
 }
 
-/// Tries the inputs of a file. Returns how many exceed their bound or belong to no bound.
-int try_cases(const std::string& path, const std::vector<Bound>& bounds) {
+}  // namespace
+
+double draw(const Range& range, support::Random& random) {
+  if (range.logarithmic) {
+    return within(range, std::exp(random.uniform(std::log(range.low), std::log(range.high))));
+  }
+  return within(range, random.uniform(range.low, range.high));
+}
+
+double share_of(const Bound& bound, const Point& point) {
+  try {
+    const double share = bound.share(point);
+    return std::isnan(share) ? std::numeric_limits<double>::infinity() : share;
+  } catch (const posenc::ConfigError&) {
+    return 0;
+  } catch (const posenc::PositionError&) {
+    return 0;
+  }
+}
+
+std::vector<Bound> all_bounds() {
+  std::vector<Bound> all;
+  for (const auto& bounds :
+       {attention_bounds(), bias_bounds(), elementary_bounds(), frequency_bounds(), resize_bounds(),
+        rotation_bounds(), wild_settings()}) {
+    all.insert(all.end(), bounds.begin(), bounds.end());
+  }
+  return all;
+}
+
+int try_cases(const std::string& path) {
+  const std::vector<Bound> bounds = all_bounds();
   std::ifstream file(path);
   int failed = 0, tried = 0;
   for (std::string line; std::getline(file, line);) {
@@ -148,31 +137,9 @@ int try_cases(const std::string& path, const std::vector<Bound>& bounds) {
   return tried == 0 ? 1 : failed;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  Budget budget;
-  std::vector<std::string> words;
-  std::string cases;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    if (word == "--seed" && i + 1 < argc) {
-      budget.seed = std::strtoull(argv[++i], nullptr, 10);
-    } else if (word == "--evaluations" && i + 1 < argc) {
-      budget.evaluations = std::strtol(argv[++i], nullptr, 10);
-    } else if (word == "--seconds" && i + 1 < argc) {
-      budget.seconds = std::strtod(argv[++i], nullptr);
-    } else if (word == "--cases" && i + 1 < argc) {
-      cases = argv[++i];
-    } else {
-      words.emplace_back(word);
-    }
-  }
-  std::cout << posenc::build_info() << ", seed " << budget.seed << std::endl;
-  const std::vector<Bound> bounds = all_bounds();
-  if (!cases.empty()) return try_cases(cases, bounds) == 0 ? 0 : 1;
+int search(const Budget& budget, const std::vector<std::string>& words) {
   int exceeded = 0;
-  for (const Bound& bound : bounds) {
+  for (const Bound& bound : all_bounds()) {
     bool wanted = words.empty();
     for (const std::string& word : words) {
       wanted = wanted || bound.name.find(word) != std::string::npos;
@@ -181,5 +148,7 @@ int main(int argc, char** argv) {
     const auto [share, at] = climb(bound, budget);
     exceeded += report(bound, share, at);
   }
-  return exceeded == 0 ? 0 : 1;
+  return exceeded;
 }
+
+}  // namespace accuracy

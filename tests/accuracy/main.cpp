@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+// Errors of posenc on this tier, in units of the last place, with the bounds that its docstrings promise:
+//   posenc_accuracy [--seed N] [--stride N] [--samples N] [--out FOLDER]
+//       prints a histogram of errors and the worst input for each function and type, and what other
+//       methods give; fails if a bound is exceeded. Every N-th float is tried, with --stride 1 all
+//       of them: hours. --out writes accuracy_<tier>.csv and comparison_<tier>.csv.
+//   posenc_accuracy --search [--seed N] [--evaluations N] [--seconds S] [words of names...]
+//       searches the worst input of each bound for N evaluations or S seconds
+//   posenc_accuracy --cases FILE
+//       tries inputs that were found before, in lines as --search prints them
+//   posenc_accuracy --docstrings FOLDER
+//       compares the bounds with the docstrings of the headers in include/posenc
+// It exits with 77 if the processor lacks the tier's instructions.
+#include "accuracy/bound.hpp"
+#include "accuracy/promises.hpp"
+#include "accuracy/search.hpp"
+#include "accuracy/survey.hpp"
+#include "accuracy/truth.hpp"
+#include <posenc/core/build_info.hpp>
+#include <posenc/simd/tier.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+namespace {
+
+using accuracy::Histogram;
+
+bool processor_can() {
+#if defined(__x86_64__) && defined(__AVX512F__)
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#elif defined(__x86_64__) && defined(__AVX2__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+  return true;
+#endif
+}
+
+std::string tier_name() {
+  return std::string(posenc::tier::Best::name) + (POSENC_HAS_FMA ? "" : ", no FMA");
+}
+
+/// Compares the fast true values of cos and sin with MPFR. Returns the number of differences.
+int check_truth(std::uint64_t seed) {
+  support::Random random(seed);
+  int wrong = 0;
+  for (int n = 0; n < 400; ++n) {
+    const auto position = static_cast<float>(std::exp2(random.uniform(-20, 49)));
+    const double w = random.uniform(0, 2);
+    const auto p = static_cast<double>(position);
+    const auto fast = accuracy::cos_sin_of(accuracy::angle_of(p, w));
+    const accuracy::Mpfr angle = accuracy::Mpfr(p) * accuracy::Mpfr(w);
+    const auto off = [](long double got, const accuracy::Mpfr& want) {
+      const auto high = static_cast<double>(got);
+      const auto low = static_cast<double>(got - static_cast<long double>(high));
+      return support::absolute_error(accuracy::Mpfr(high) + accuracy::Mpfr(low), want);
+    };
+    if (!(off(fast.cos, cos(angle)) < 0x1p-60 && off(fast.sin, sin(angle)) < 0x1p-60)) ++wrong;
+  }
+  if (wrong > 0) std::printf("%d true values differ from those of MPFR\n", wrong);
+  return wrong;
+}
+
+/// Returns a header's text without comment marks, with single spaces.
+std::string prose_of(const std::string& path) {
+  std::ifstream file(path);
+  std::string prose;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    for (std::string word; words >> word;) {
+      if (word != "///" && word != "//") prose += word + ' ';
+    }
+  }
+  return prose;
+}
+
+int check_docstrings(const std::string& folder) {
+  int wrong = 0;
+  for (const promises::Promise* promise : promises::all) {
+    if (prose_of(folder + "/" + promise->header).find(promise->text()) != std::string::npos)
+      continue;
+    std::printf("%s does not say \"%s\"\n", promise->header, promise->text().c_str());
+    ++wrong;
+  }
+  std::printf("%zu promises, %d of them not in the docstrings\n", std::size(promises::all), wrong);
+  return wrong;
+}
+
+/// Prints a histogram and writes its line. Returns 1 if the bound is exceeded.
+int print(const Histogram& errors, std::ostream& file) {
+  const bool exceeded = errors.share() > 1;
+  std::printf("%s %s: %lld inputs, worst %.4g %s, %.3f of the bound (%s) at %s\n   ",
+              exceeded ? "EXCEEDED" : "holds   ", errors.name().c_str(), errors.inputs(),
+              errors.worst(), errors.unit().c_str(), errors.share(), errors.promise().c_str(),
+              errors.worst_input().c_str());
+  file << tier_name() << ';' << errors.name() << ';' << errors.unit() << ';' << errors.promise()
+       << ';' << errors.inputs() << ';' << errors.worst() << ';' << errors.share() << ';'
+       << errors.worst_input();
+  for (std::size_t i = 0; i < Histogram::ends.size(); ++i) {
+    if (errors.counts()[i] > 0) std::printf(" <= %g: %lld", Histogram::ends[i], errors.counts()[i]);
+    file << ';' << errors.counts()[i];
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+  file << '\n';
+  return exceeded ? 1 : 0;
+}
+
+int run_survey(const accuracy::Extent& extent, const std::string& folder) {
+  std::ofstream file, comparison;
+  if (!folder.empty()) {
+    const std::string tier = tier_name().substr(0, tier_name().find(','));
+    file.open(folder + "/accuracy_" + tier + ".csv");
+    comparison.open(folder + "/comparison_" + tier + ".csv");
+    file
+        << "tier;name;unit;promise;inputs;worst;share;input;<= 0.5;<= 1;<= 1.5;<= 2;<= 2.5;<= 3;<= "
+           "4;more\n";
+    comparison << "method";
+    for (const double limit : accuracy::comparison_limits) comparison << ';' << limit;
+    comparison << '\n';
+  }
+  int failed = check_truth(extent.seed);
+  for (const auto& survey :
+       {accuracy::survey_angles, accuracy::survey_functions, accuracy::survey_conversions,
+        accuracy::survey_attention, accuracy::survey_bounds}) {
+    for (const Histogram& errors : survey(extent)) failed += print(errors, file);
+  }
+  std::printf("largest error of cos and sin, 64 pairs, base 10000, positions below");
+  for (const double limit : accuracy::comparison_limits) std::printf(" %.0f", limit);
+  std::printf("\n");
+  for (const auto& [method, errors] : accuracy::compare_methods(extent)) {
+    std::printf("%-52s", method.c_str());
+    comparison << method;
+    for (const double error : errors) {
+      std::printf(" %9.2g", error);
+      comparison << ';' << error;
+    }
+    std::printf("\n");
+    comparison << '\n';
+  }
+  if (!folder.empty() && !(file.flush() && comparison.flush())) {
+    std::printf("cannot write to %s\n", folder.c_str());
+    ++failed;
+  }
+  return failed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  constexpr int skipped = 77;
+  if (!processor_can()) {
+    std::cout << "skipped: this processor lacks what the program was compiled for\n";
+    return skipped;
+  }
+  accuracy::Extent extent;
+  accuracy::Budget budget;
+  std::vector<std::string> words;
+  std::string cases, docstrings, folder;
+  bool searches = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const auto value = [&]() -> const char* { return i + 1 < argc ? argv[++i] : ""; };
+    if (word == "--search") {
+      searches = true;
+    } else if (word == "--seed") {
+      extent.seed = budget.seed = std::strtoull(value(), nullptr, 10);
+    } else if (word == "--evaluations") {
+      budget.evaluations = std::strtol(value(), nullptr, 10);
+    } else if (word == "--seconds") {
+      budget.seconds = std::strtod(value(), nullptr);
+    } else if (word == "--stride") {
+      extent.stride = std::max<std::uint64_t>(std::strtoull(value(), nullptr, 10), 1);
+    } else if (word == "--samples") {
+      extent.samples = std::max(std::strtol(value(), nullptr, 10), 1L);
+    } else if (word == "--out") {
+      folder = value();
+    } else if (word == "--cases") {
+      cases = value();
+    } else if (word == "--docstrings") {
+      docstrings = value();
+    } else if (searches && !word.starts_with("-")) {
+      words.push_back(word);
+    } else {
+      std::cout << "unknown argument " << word << '\n';
+      return 2;
+    }
+  }
+  std::cout << posenc::build_info() << ", seed " << extent.seed << std::endl;
+  int failed = 0;
+  if (!cases.empty()) {
+    failed = accuracy::try_cases(cases);
+  } else if (!docstrings.empty()) {
+    failed = check_docstrings(docstrings);
+  } else if (searches) {
+    failed = accuracy::search(budget, words);
+  } else {
+    failed = run_survey(extent, folder);
+  }
+  return failed == 0 ? 0 : 1;
+}
