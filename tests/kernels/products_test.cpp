@@ -119,7 +119,8 @@ TEMPLATE_LIST_TEST_CASE("weighted sums are chains over the lanes", "[attention][
       for (T& weight : weights) weight = std::abs(weight);
       const auto accumulator_scale = random_numbers<T>(rows, 5),
                  tile_scale = random_numbers<T>(rows, 6);
-      for (const auto& [lanes, stored] : some_tiles()) {
+      for (const SomeTile& tile : some_tiles()) {
+        const ActiveLanes& lanes = tile.lanes;
         for (const bool select : {false, true}) {
           auto marked = weights;
           auto some = values;
@@ -142,7 +143,7 @@ TEMPLATE_LIST_TEST_CASE("weighted sums are chains over the lanes", "[attention][
                           accumulator_scale.data(),
                           tile_scale.data(),
                           out.data(),
-                          {.next_region = some.data(), .is_stored = stored}});
+                          {.next_region = some.data(), .is_stored = tile.is_stored}});
           };
           select ? run(std::integral_constant<SkipWeights, SkipWeights::Negative>())
                  : run(std::integral_constant<SkipWeights, SkipWeights::None>());
