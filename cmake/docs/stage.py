@@ -40,6 +40,7 @@ PARTS = {
         "examples/ring_attention/README.md": ("programs/ring_attention", "Ring attention"),
         "examples/c_abi/README.md": ("programs/c_abi", "From C"),
         "examples/python/README.md": ("programs/python", "From Python"),
+        "examples/playground/README.md": ("programs/playground", "The playground"),
     },
     "Design": {
         "include/posenc/README.md": ("design/index", "How posenc is built, glossary"),
