@@ -16,6 +16,7 @@
 #include "accuracy/search.hpp"
 #include "accuracy/survey.hpp"
 #include "accuracy/truth.hpp"
+#include "support/processor_can.hpp"
 #include <posenc/core/build_info.hpp>
 #include <posenc/simd/tier.hpp>
 
@@ -28,17 +29,6 @@
 namespace {
 
 using accuracy::Histogram;
-
-bool processor_can() {
-#if defined(__x86_64__) && defined(__AVX512F__)
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#elif defined(__x86_64__) && defined(__AVX2__)
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#else
-  return true;
-#endif
-}
 
 std::string tier_name() {
   return std::string(posenc::tier::Best::name) + (POSENC_HAS_FMA ? "" : ", no FMA");
@@ -153,7 +143,7 @@ int run_survey(const accuracy::Extent& extent, const std::string& folder) {
 
 int main(int argc, char** argv) {
   constexpr int skipped = 77;
-  if (!processor_can()) {
+  if (!support::processor_can()) {
     std::cout << "skipped: this processor lacks what the program was compiled for\n";
     return skipped;
   }

@@ -2,6 +2,7 @@
 // Compares the bits of attention with the record.
 //   attention_bits            prints a line "<case> <hash>" for each case
 //   attention_bits <folder>   compares with <folder>/<tier>.txt; without that file, exits with 77
+#include "../../support/processor_can.hpp"
 #include "sample.hpp"
 #include "seeded.hpp"
 #include <posenc/simd/tier.hpp>
@@ -38,21 +39,6 @@ std::string record_name() {
 #endif
 }
 
-/// True if this processor has the instructions that the program was compiled for.
-bool processor_can() {
-#if defined(__AVX512BF16__)
-  if (!__builtin_cpu_supports("avx512bf16")) return false;
-#endif
-#if defined(__x86_64__) && defined(__AVX512F__)
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#elif defined(__x86_64__) && defined(__AVX2__)
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#else
-  return true;
-#endif
-}
-
 }  // namespace
 
 void report(const std::string& name, const Hash& hash) {
@@ -74,7 +60,7 @@ void report(const std::string& name, const Hash& hash) {
 
 int main(int count, char** arguments) {
   constexpr int skipped = 77;
-  if (!bits::processor_can()) {
+  if (!support::processor_can()) {
     std::cout << "skipped: this processor lacks what the program was compiled for\n";
     return skipped;
   }
