@@ -174,13 +174,13 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
 
   /// Returns zero gradients of all parameters, for backward() to add to; see MultiHeadGradients.
   Gradients zero_gradients() const {
-    return {detail::zero_gradient_of(query_projection),
-            detail::zero_gradient_of(key_projection),
-            detail::zero_gradient_of(value_projection),
-            detail::zero_gradient_of(output_projection),
-            detail::zero_gradient_of(bias_),
-            ParameterMatrix<T>(query_norm.rows(), query_norm.cols()),
-            ParameterMatrix<T>(key_norm.rows(), key_norm.cols())};
+    return {.query_projection = detail::zero_gradient_of(query_projection),
+            .key_projection = detail::zero_gradient_of(key_projection),
+            .value_projection = detail::zero_gradient_of(value_projection),
+            .output_projection = detail::zero_gradient_of(output_projection),
+            .bias = detail::zero_gradient_of(bias_),
+            .query_norm = ParameterMatrix<T>(query_norm.rows(), query_norm.cols()),
+            .key_norm = ParameterMatrix<T>(key_norm.rows(), key_norm.cols())};
   }
 
   /// Computes the backward pass of self attention. Writes the gradient of x to grad_x and adds the

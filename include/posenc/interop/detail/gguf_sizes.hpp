@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/interop/detail/agreed_number.hpp>
 #include <posenc/interop/detail/gguf_layers.hpp>
 #include <posenc/interop/gguf_rules.hpp>
 #include <posenc/interop/model_settings.hpp>
@@ -40,19 +41,14 @@ inline std::vector<Index> gguf_intermediate_sizes(const GgufKeys& keys) {
   return sizes;
 }
 
-/// Returns the epsilon of the norms; absent if a file has two that differ, because architectures
-/// differ in the one that they read.
 inline std::optional<double> gguf_norm_epsilon(const GgufKeys& keys) {
-  std::optional<double> found;
-  bool differs = false;
+  AgreedNumber<double> agreed;
   for (const char* name : {"attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"}) {
     const auto value = keys.real(name);
-    if (!value) continue;
-    if (!(*value > 0)) keys.reject(name, "must be positive");
-    differs = differs || (found && *found != *value);
-    found = value;
+    if (value && !(*value > 0)) keys.reject(name, "must be positive");
+    agreed.add(value);
   }
-  return differs ? std::nullopt : found;
+  return agreed.get();
 }
 
 /// Returns true if the output projection is the table of embeddings, because it has no tensor of

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/interop/detail/agreed_number.hpp>
 #include <posenc/interop/detail/hf_custom_layers.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/model_settings.hpp>
@@ -16,26 +17,9 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Number under one of several names; absent if two of them differ, because classes differ in the
-/// one that they read.
-template <class T>
-class HfAgreedNumber {
- public:
-  void add(const std::optional<T>& value) {
-    if (!value) return;
-    if (found_ && *found_ != *value) differs_ = true;
-    found_ = value;
-  }
-  std::optional<T> get() const { return differs_ ? std::nullopt : found_; }
-
- private:
-  std::optional<T> found_;
-  bool differs_ = false;
-};
-
 inline std::optional<Index> hf_agreed_size(const JsonKeys& config,
                                            std::initializer_list<const char*> names) {
-  HfAgreedNumber<Index> agreed;
+  AgreedNumber<Index> agreed;
   for (const char* name : names) {
     const auto value = config.integer(name);
     if (value && (*value < 1 || *value > max_model_size)) {
@@ -67,7 +51,7 @@ inline std::vector<Index> hf_intermediate_sizes(const JsonKeys& config, bool lis
     if (layers) list.resize(static_cast<std::size_t>(*layers));
     return list;
   }
-  HfAgreedNumber<Index> agreed;
+  AgreedNumber<Index> agreed;
   for (const char* name : {key, "ffn_dim", "n_inner", "ffn_hidden_size", "inner_hidden_size"}) {
     const auto size = config.integer(name);
     if (size) check(name, *size);
@@ -79,7 +63,7 @@ inline std::vector<Index> hf_intermediate_sizes(const JsonKeys& config, bool lis
 
 /// Returns the epsilon of the norms.
 inline std::optional<double> hf_norm_epsilon(const JsonKeys& config) {
-  HfAgreedNumber<double> agreed;
+  AgreedNumber<double> agreed;
   for (const char* name : {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
                            "norm_epsilon", "layernorm_epsilon"}) {
     const auto value = config.real(name);
@@ -100,7 +84,7 @@ inline void hf_read_sizes(const JsonKeys& config, bool lists_may_be_longer, Mode
 /// Adds what the file says of tied embeddings beside the text model's part. The value is absent if
 /// both differ, because releases of transformers differ in the one that they read.
 inline void hf_add_outer_tie(const JsonKeys& file, ModelSettings& model) {
-  HfAgreedNumber<bool> agreed;
+  AgreedNumber<bool> agreed;
   agreed.add(model.tied_embeddings);
   agreed.add(file.flag("tie_word_embeddings"));
   model.tied_embeddings = agreed.get();
