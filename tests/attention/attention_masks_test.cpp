@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <span>
@@ -136,6 +137,9 @@ TEMPLATE_LIST_TEST_CASE("key lengths and padding masks hide keys of a batch row"
   CHECK(worst_error(c, seeing(c, sees)) <= 1);
 
   const auto by_lengths = c.out;
+  const std::vector<std::int32_t> short_lengths(lengths.begin(), lengths.end());
+  c.run({.causal = Causal::No, .key_lengths = short_lengths});
+  CHECK(support::same_bits(c.out.view(), support::Heads<TestType>(by_lengths).view()));
   Eigen::Tensor<bool, 2, Eigen::RowMajor> keep(3, 6), masked(3, 6);
   for (Index b = 0; b < 3; ++b) {
     for (Index j = 0; j < 6; ++j) {

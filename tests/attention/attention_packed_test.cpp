@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -140,6 +141,38 @@ TEMPLATE_LIST_TEST_CASE("packed sequences have the bits of separate calls", "[at
     }
     ++way;
   }
+}
+
+TEMPLATE_LIST_TEST_CASE("lists of 32-bit integers give the bits of lists of 64 bits",
+                        "[attention][packed]", attention_test::Scalars) {
+  using T = TestType;
+  Row<T> row;
+  const auto narrow = [](const std::vector<Index>& list) {
+    return std::vector<std::int32_t>(list.begin(), list.end());
+  };
+  const auto short_q = narrow(cu_q), short_k = narrow(cu_k), short_starts = narrow(row.starts);
+  AttentionOptions<T> options{.causal = Causal::FromStart,
+                              .query_starts = row.starts,
+                              .cu_seqlens_q = cu_q,
+                              .cu_seqlens_k = cu_k};
+  row.c.run(options);
+  auto expected = row.c.out;
+  options.query_starts = short_starts;
+  options.cu_seqlens_q = short_q;
+  options.cu_seqlens_k = short_k;
+  row.c.run(options);
+  CHECK(support::same_bits(row.c.out.view(), expected.view()));
+
+  // Causal::ByPosition reads the bounds of the keys where positions restart.
+  options = {.causal = Causal::ByPosition, .cu_seqlens_q = cu_q, .cu_seqlens_k = cu_k};
+  options.query_positions = Positions::packed(cu_q);
+  options.key_positions = Positions::packed(cu_k);
+  row.c.run(options);
+  expected = row.c.out;
+  options.cu_seqlens_q = short_q;
+  options.cu_seqlens_k = short_k;
+  row.c.run(options);
+  CHECK(support::same_bits(row.c.out.view(), expected.view()));
 }
 
 TEMPLATE_LIST_TEST_CASE("positions of packed sequences are those of the whole row",

@@ -9,6 +9,7 @@
 #include <posenc/rotary/rope.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -86,17 +87,20 @@ TEMPLATE_TEST_CASE("a ragged append is an append for each sequence", "[attention
   using S = TestType;
   const KvBlockPool pool({no_limit});
   for (const auto& config : {full_cache(600, 5), ring(40, 150, 5)}) {
-    KvCache<S> together(config), apart(config), pooled(config, pool);
-    for (auto* cache : {&together, &apart, &pooled}) fill(*cache);
+    KvCache<S> together(config), apart(config), pooled(config, pool), by_short_offsets(config);
+    for (auto* cache : {&together, &apart, &pooled, &by_short_offsets}) fill(*cache);
     NewTokens tokens;
     together.append(sequences, offsets, tokens.k.view(), tokens.v.view());
     pooled.append(sequences, offsets, tokens.k.view(), tokens.v.view());
+    const std::vector<std::int32_t> short_offsets(offsets.begin(), offsets.end());
+    by_short_offsets.append(sequences, short_offsets, tokens.k.view(), tokens.v.view());
     for (std::size_t n = 0; n < sequences.size(); ++n) {
       apart.append(sequences[n], posenc::slice_seq(tokens.k.view(), offsets[n], counts[n]),
                    posenc::slice_seq(tokens.v.view(), offsets[n], counts[n]));
     }
     CHECK(same(together, apart));
     CHECK(same(pooled, apart));
+    CHECK(same(by_short_offsets, apart));
   }
 }
 

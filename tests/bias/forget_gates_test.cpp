@@ -46,16 +46,22 @@ std::vector<double> sums_of(const ForgetGates& gates, Index sequence) {
 TEST_CASE("a ragged append of gates is an append for each sequence", "[bias][forgetting]") {
   const auto z = logits(12, 1);
   ForgetGates each(3, heads), ragged(3, heads), ragged_log(3, heads), each_log(3, heads);
-  for (ForgetGates* gates : {&each, &ragged}) gates->append(1, view(z, 0, 3));
+  ForgetGates ragged_short(3, heads), ragged_log_short(3, heads);
+  const std::vector<std::int32_t> offsets{0, 5, 5, 9};
+  for (ForgetGates* gates : {&each, &ragged, &ragged_short}) gates->append(1, view(z, 0, 3));
   each.append(2, view(z, 3, 5));
   each.append(1, view(z, 8, 4));
   ragged.append({2, 0, 1}, {0, 5, 5, 9}, view(z, 3, 9));
   each_log.append_log(2, view(z, 3, 5));
   each_log.append_log(1, view(z, 8, 4));
   ragged_log.append_log({2, 0, 1}, {0, 5, 5, 9}, view(z, 3, 9));
+  ragged_short.append({2, 0, 1}, offsets, view(z, 3, 9));
+  ragged_log_short.append_log({2, 0, 1}, offsets, view(z, 3, 9));
   for (Index sequence = 0; sequence < 3; ++sequence) {
     CHECK(sums_of(ragged, sequence) == sums_of(each, sequence));
     CHECK(sums_of(ragged_log, sequence) == sums_of(each_log, sequence));
+    CHECK(sums_of(ragged_short, sequence) == sums_of(each, sequence));
+    CHECK(sums_of(ragged_log_short, sequence) == sums_of(each_log, sequence));
   }
   CHECK(ragged.length(0) == 0);
   CHECK(ragged.length(1) == 7);

@@ -53,6 +53,8 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   cache.append({0, 1}, {0, 2, 3}, bshd(q), bshd(constant));
   cache.append(sequences, sequences, bshd(constant), bshd(q), device);
   cache.append(1, bshd(q), bshd(q), device);
+  cache.append(sequences, ints, bshd(q), bshd(constant));
+  attention(bshd(q), cache, sequences, bshd(out), {.causal = Causal::No, .cu_seqlens_q = ints});
   module.forward(bsd(x), positions, bsd(y), {.causal = Causal::No});
   module.forward(bsd(x), positions, bsd(y), {.causal = Causal::No}, {.lse = posenc::bhq(x)},
                  device);
@@ -169,7 +171,7 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   cache.append(ints, bshd(q), bshd(constant));
 #elif CASE == 34
   // error: posenc::KvCache::append: sequences and cu_seqlens must be posenc::Index
-  cache.append(sequences, ints, bshd(q), bshd(q));
+  cache.append(ints, sequences, bshd(q), bshd(q));
 #elif CASE == 35
   // error: posenc::KvCache::append: sequences and cu_seqlens must be posenc::Index
   cache.append(ints, bshd(q), bshd(q), device);
@@ -198,6 +200,10 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   // error: posenc::attention_backward: q, k, v and out must have elements of one type
   attention_backward(bshd(q), bshd(halves), bshd(halves), bshd(out), posenc::bhq(x), bshd(out),
                      posenc::AttentionGradients<float>{}, {.causal = Causal::No}, alibi);
+#elif CASE == 44
+  // error: posenc::IndexSpan: lengths, starts and offsets are posenc::Index
+  attention(bshd(q), bshd(q), bshd(q), bshd(out),
+            {.causal = Causal::No, .key_lengths = std::vector<unsigned>{1}});
 #endif
   (void)q, (void)out, (void)doubles, (void)x, (void)wide, (void)constant, (void)constant3;
   (void)halves, (void)y, (void)integers, (void)rows, (void)constant_rows, (void)device;

@@ -132,6 +132,13 @@ TEST_CASE("packed sequences each begin anew", "[positions]") {
   const std::array<Index, 3> starts{10, 99, -1};
   CHECK(row(Positions::packed(boundaries, starts)) == Row{10, 11, 12, -1, 0});
   CHECK(Positions::packed(std::array<Index, 1>{0}).count() == 0);
+
+  const std::array<std::int32_t, 4> short_boundaries{0, 3, 3, 5};
+  const std::array<std::int32_t, 3> short_starts{10, 99, -1};
+  CHECK(row(Positions::packed(short_boundaries)) == Row{0, 1, 2, 0, 1});
+  CHECK(row(Positions::packed(short_boundaries, starts)) == Row{10, 11, 12, -1, 0});
+  CHECK(row(Positions::packed(boundaries, short_starts)) == Row{10, 11, 12, -1, 0});
+  CHECK(row(Positions::packed(short_boundaries, short_starts)) == Row{10, 11, 12, -1, 0});
 }
 
 TEST_CASE("a padding mask numbers the tokens that it keeps", "[positions]") {

@@ -4,6 +4,7 @@
 #include <posenc/core/build_info.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/index_span.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/core/mul_add.hpp>
 #include <posenc/core/version.hpp>
@@ -60,8 +61,9 @@ void use_core(std::ostream& out, const float (&f)[37], float (&to_f)[37], const 
   to_f[35] = half * bfloat16;
   try {
     const posenc::ListView<Index> list{1, 2, 3};
+    const posenc::IndexSpan span(list);
     if (power > 1) throw posenc::ShapeError("shape");
-    out << posenc::build_info() << list.size() << POSENC_VERSION_MAJOR;
+    out << posenc::build_info() << list.size() << span[0] << POSENC_VERSION_MAJOR;
   } catch (const posenc::ShapeError& error) {
     out << error.what();
   }

@@ -3,6 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/index_span.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -81,7 +82,8 @@ inline Window sliding_window(Index visible) {
 
 /// Settings of one call of attention(). AttentionMemory holds its results other than the output,
 /// and its workspace. Masks are [B, H, Sq, Sk], broadcast over axes of extent 1. A key is visible
-/// if the causal rule, the window, the lengths and all masks permit it.
+/// if the causal rule, the window, the lengths and all masks permit it. Lists of integers have 32 or
+/// 64 bits and are read where they are.
 template <Scalar T>
 struct AttentionOptions {
   /// Type of masks, sinks and arithmetic: double for tensors of double, otherwise float.
@@ -98,20 +100,20 @@ struct AttentionOptions {
   /// Window around the query's aligned key, which `causal` defines. Without a causal mask the
   /// aligned key is query_starts[b] + i, or i if there are as many queries as keys.
   Window window = {};
-  std::span<const Index> query_starts = {};  ///< [1] or [B]: key that query 0 is aligned with
+  IndexSpan query_starts = {};  ///< [1] or [B]: key that query 0 is aligned with
   ScoresView<const bool> keep =
       {};  ///< true: visible (PyTorch's scaled_dot_product_attention, ONNX)
-  ScoresView<const bool> masked = {};       ///< true: masked (torch.nn.MultiheadAttention, BLOOM)
-  ScoresView<const Real> additive = {};     ///< added after scale, bias and soft cap; -inf masks
-  std::span<const Index> key_lengths = {};  ///< [B]: only the first key_lengths[b] keys are visible
+  ScoresView<const bool> masked = {};    ///< true: masked (torch.nn.MultiheadAttention, BLOOM)
+  ScoresView<const Real> additive = {};  ///< added after scale, bias and soft cap; -inf masks
+  IndexSpan key_lengths = {};            ///< [B]: only the first key_lengths[b] keys are visible
   /// [N + 1]: bounds of N sequences that follow each other in one batch row, a packed batch.
   /// Sequence n has queries cu_seqlens_q[n] .. cu_seqlens_q[n + 1] - 1 and sees no other sequence.
   /// Causal rule, window and query_starts (one per sequence) count within the sequence. Over a
   /// cache only cu_seqlens_q is given, and queries cu_seqlens_q[n] ... read sequences[n].
-  std::span<const Index> cu_seqlens_q = {};
+  IndexSpan cu_seqlens_q = {};
   /// [N + 1]: bounds of the keys of a packed batch, likewise. Required with cu_seqlens_q, except
   /// over a cache.
-  std::span<const Index> cu_seqlens_k = {};
+  IndexSpan cu_seqlens_k = {};
   double softcap = 0;  ///< cap * tanh(score / cap); 0: no soft cap
   SoftcapOrder softcap_order = SoftcapOrder::Unspecified;  ///< required with softcap
   /// Factor of a query's scores, as a function of its position (query_positions, or the key that

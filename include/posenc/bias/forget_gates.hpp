@@ -6,6 +6,7 @@
 #include <posenc/core/detail/strict_fp_order.hpp>
 #include <posenc/core/detail/unique_sequence.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/index_span.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/tensor/detail/check_offsets.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
@@ -78,8 +79,14 @@ class ForgetGates {
   ///   Throws: ShapeError, std::bad_alloc, before anything is written
   template <class T>
   void append(ListView<Index> sequences, ListView<Index> cu_seqlens, EmbeddingsView<T> logits) {
-    detail::check_offsets(append_name, "cu_seqlens", cu_seqlens, logits.seq, sequences.size());
-    append_gates({sequences, cu_seqlens}, logits, log_of_sigmoid);
+    append_packed({sequences, cu_seqlens}, logits, log_of_sigmoid);
+  }
+  /// Overload for 32-bit cu_seqlens.
+  template <class Offsets, class T>
+  requires(detail::is_short_list<Offsets>) void append(ListView<Index> sequences,
+                                                       const Offsets& cu_seqlens,
+                                                       EmbeddingsView<T> logits) {
+    append_packed({sequences, cu_seqlens}, logits, log_of_sigmoid);
   }
   /// Appends n tokens to each sequence, from log gates ln f, for models that compute ln f.
   ///   Shapes: log_gates [B, n, H]; sequences [B], all different
@@ -101,8 +108,14 @@ class ForgetGates {
   template <class T>
   void append_log(ListView<Index> sequences, ListView<Index> cu_seqlens,
                   EmbeddingsView<T> log_gates) {
-    detail::check_offsets(append_name, "cu_seqlens", cu_seqlens, log_gates.seq, sequences.size());
-    append_gates({sequences, cu_seqlens}, log_gates, std::identity());
+    append_packed({sequences, cu_seqlens}, log_gates, std::identity());
+  }
+  /// Overload for 32-bit cu_seqlens.
+  template <class Offsets, class T>
+  requires(detail::is_short_list<Offsets>) void append_log(ListView<Index> sequences,
+                                                           const Offsets& cu_seqlens,
+                                                           EmbeddingsView<T> log_gates) {
+    append_packed({sequences, cu_seqlens}, log_gates, std::identity());
   }
 
   /// Copies the sums of ln f of the tokens from `first` on; restore() reads them back.
@@ -209,7 +222,8 @@ class ForgetGates {
   /// Tokens of [B, n, H] and the sequences that they extend. With offsets, all tokens are in one
   /// batch row.
   struct RaggedTokens {
-    std::span<const Index> sequences, offsets;
+    std::span<const Index> sequences;
+    IndexSpan offsets;
 
     Index begin(std::size_t n) const noexcept { return offsets.empty() ? 0 : offsets[n]; }
     Index end(std::size_t n, Index tokens) const noexcept {
@@ -280,6 +294,13 @@ class ForgetGates {
       detail::fail<ShapeError>(function, "sums ", sums.extents(), " must be [1, n, ", heads_, "]");
     }
     return sums.seq;
+  }
+
+  template <class T, class LogGate>
+  void append_packed(const RaggedTokens& tokens, EmbeddingsView<T> gates, const LogGate& log_gate) {
+    detail::check_offsets(append_name, "cu_seqlens", tokens.offsets, gates.seq,
+                          tokens.sequences.size());
+    append_gates(tokens, gates, log_gate);
   }
 
   template <class T, class LogGate>

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 POSENC_STABLE_BEGIN
 
@@ -71,7 +72,8 @@ std::string to_text(Number value) {
 /// would make the compiler test every part of every message for being a range.
 template <class Extents>
 requires requires(const Extents& extents) {
-  { extents.data() } -> std::same_as<const Index*>;
+  extents.size();
+  requires std::same_as<std::remove_cvref_t<decltype(extents[0])>, Index>;
 }
 std::string to_text(const Extents& extents) {
   std::string text = "[";

@@ -139,8 +139,15 @@ class KvCache {
   template <class T, Device D = detail::CallingThread>
   void append(ListView<Index> sequences, ListView<Index> cu_seqlens, HeadsView<T> k,
               HeadsView<const std::remove_const_t<T>> v, const D& device = {}) {
-    detail::check_offsets("KvCache::append", "cu_seqlens", cu_seqlens, k.seq, sequences.size());
-    append_batch<std::remove_const_t<T>>(device, {sequences, cu_seqlens, k.seq}, k, v);
+    append_packed<std::remove_const_t<T>>(device, {sequences, cu_seqlens, k.seq}, k, v);
+  }
+  /// Overload of append() for packed sequences with 32-bit cu_seqlens, which are not copied.
+  template <class Offsets, class T, Device D = detail::CallingThread>
+  requires(detail::is_short_list<Offsets>) void append(ListView<Index> sequences,
+                                                       const Offsets& cu_seqlens, HeadsView<T> k,
+                                                       HeadsView<const std::remove_const_t<T>> v,
+                                                       const D& device = {}) {
+    append_packed<std::remove_const_t<T>>(device, {sequences, cu_seqlens, k.seq}, k, v);
   }
   /// Overload of append() for one sequence: B = 1.
   template <class T, Device D = detail::CallingThread>
@@ -372,6 +379,13 @@ class KvCache {
                     HeadsView<const T> v) {
     check_append<T>(runs, k, v);
     append_checked<T>(device, runs, k, v);
+  }
+  template <class T, Device D>
+  void append_packed(const D& device, const detail::RaggedBatch& runs, HeadsView<const T> k,
+                     HeadsView<const T> v) {
+    detail::check_offsets("KvCache::append", "cu_seqlens", runs.offsets, runs.tokens,
+                          runs.sequences.size());
+    append_batch<T>(device, runs, k, v);
   }
 
   void allocate_for_write(const char* function, const detail::PendingWrite& keys) {

@@ -6,6 +6,7 @@
 #include <posenc/core/detail/call_diagnostics.hpp>
 #include <posenc/core/detail/move_reset_index.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/index_span.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/tensor/detail/ids_in_place.hpp>
 #include <posenc/tensor/position_kind.hpp>
@@ -139,24 +140,13 @@ class Positions {
   /// prefix sums [0, n_0, n_0 + n_1, ...] of their lengths, as in AttentionOptions. The positions
   /// of sequence i begin at starts[i], or at 0 if `starts` is empty.
   static Positions packed(ListView<Index> cu_seqlens, ListView<Index> starts = {}) {
-    constexpr auto function = "Positions::packed";
-    if (cu_seqlens.empty() || cu_seqlens.front() != 0 ||
-        !std::is_sorted(cu_seqlens.begin(), cu_seqlens.end())) {
-      detail::fail<ShapeError>(function, "cu_seqlens must begin with 0 and not decrease but are ",
-                               cu_seqlens);
-    }
-    if (!starts.empty() && starts.size() + 1 != cu_seqlens.size()) {
-      detail::fail<ShapeError>(function, "there must be one start for each of the ",
-                               cu_seqlens.size() - 1, " sequences but there are ", starts.size());
-    }
-    Positions p = table(function, 1, cu_seqlens.back());
-    for (std::size_t i = 0; i + 1 < cu_seqlens.size(); ++i) {
-      const Index start = starts.empty() ? 0 : starts[i];
-      for (Index t = 0; t < cu_seqlens[i + 1] - cu_seqlens[i]; ++t) {
-        p.push(checked_double(function, start + t));
-      }
-    }
-    return p;
+    return from_offsets(cu_seqlens, starts);
+  }
+  /// Overload for 32-bit cu_seqlens, starts or both.
+  template <class Offsets, class Starts = ListView<Index>>
+  requires(are_short_ids<Offsets> || are_short_ids<Starts>) static Positions
+      packed(const Offsets& cu_seqlens, const Starts& starts = {}) {
+    return from_offsets(cu_seqlens, starts);
   }
 
   /// Returns positions of padded rows. keep is [B, S], true for tokens and false for padding. The
@@ -365,6 +355,30 @@ class Positions {
     constexpr auto function = "Positions::starts";
     Positions p(function, Form::Starts, static_cast<Index>(starts.size()), count, 1);
     p.assign_ids(function, starts, count);
+    return p;
+  }
+
+  static Positions from_offsets(IndexSpan cu_seqlens, IndexSpan starts) {
+    constexpr auto function = "Positions::packed";
+    bool is_valid = !cu_seqlens.empty() && cu_seqlens.front() == 0;
+    for (std::size_t i = 1; i < cu_seqlens.size(); ++i) {
+      is_valid = is_valid && cu_seqlens[i - 1] <= cu_seqlens[i];
+    }
+    if (!is_valid) {
+      detail::fail<ShapeError>(function, "cu_seqlens must begin with 0 and not decrease but are ",
+                               cu_seqlens);
+    }
+    if (!starts.empty() && starts.size() + 1 != cu_seqlens.size()) {
+      detail::fail<ShapeError>(function, "there must be one start for each of the ",
+                               cu_seqlens.size() - 1, " sequences but there are ", starts.size());
+    }
+    Positions p = table(function, 1, cu_seqlens.back());
+    for (std::size_t i = 0; i + 1 < cu_seqlens.size(); ++i) {
+      const Index start = starts.empty() ? 0 : starts[i];
+      for (Index t = 0; t < cu_seqlens[i + 1] - cu_seqlens[i]; ++t) {
+        p.push(checked_double(function, start + t));
+      }
+    }
     return p;
   }
 

@@ -4,6 +4,7 @@
 #include <posenc/attention/options.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/index_span.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/tensor/detail/check_offsets.hpp>
 #include <posenc/tensor/positions.hpp>
@@ -132,7 +133,7 @@ class AttentionGeometry {
       s.stored = keys.end;
       s.end = options_.key_lengths.empty() ? keys.end : at(options_.key_lengths, n);
     }
-    const auto& starts = options_.query_starts;
+    const IndexSpan starts = options_.query_starts;
     if (options_.causal == Causal::BottomRight) {
       s.query_offset = s.end - s.queries;
     } else if (options_.causal != Causal::TopLeft && !starts.empty()) {
@@ -219,7 +220,7 @@ class AttentionGeometry {
   }
 
  private:
-  static Index at(std::span<const Index> values, Index n) noexcept {
+  static Index at(IndexSpan values, Index n) noexcept {
     return values[static_cast<std::size_t>(n)];
   }
   bool is_packed() const noexcept { return !options_.cu_seqlens_q.empty(); }
@@ -236,8 +237,10 @@ class AttentionGeometry {
   bool has_equal_lengths() const noexcept {
     if (!is_packed()) return shape_.queries == shape_.keys;
     if (!has_packed_keys()) return all_have_equal_lengths();
-    return std::equal(options_.cu_seqlens_q.begin(), options_.cu_seqlens_q.end(),
-                      options_.cu_seqlens_k.begin());
+    for (Index n = 0; n <= packed_count(); ++n) {
+      if (at(options_.cu_seqlens_q, n) != at(options_.cu_seqlens_k, n)) return false;
+    }
+    return true;
   }
 
   /// True if each sequence with queries has as many queries as keys.
@@ -278,34 +281,34 @@ class AttentionGeometry {
     if (keys.count() == 0 || keys.batch() == 0) return true;
     if (keys.explicit_values(0).empty() && !keys.is_view()) return true;
     for (Index b = 0; b < keys.batch(); ++b) {
-      auto next_start = options_.cu_seqlens_k.begin();
-      const auto end = options_.cu_seqlens_k.end();
+      const IndexSpan starts = options_.cu_seqlens_k;
+      std::size_t next = 0;
       for (Index j = 0; j < keys.count(); ++j) {
         // Positions may restart with each packed sequence.
-        const bool starts = j == 0 || (next_start != end && *next_start == j);
-        while (next_start != end && *next_start <= j) ++next_start;
-        if (!starts && !(keys.at(b, j - 1) <= keys.at(b, j))) return false;
+        const bool is_start = j == 0 || (next != starts.size() && starts[next] == j);
+        while (next != starts.size() && starts[next] <= j) ++next;
+        if (!is_start && !(keys.at(b, j - 1) <= keys.at(b, j))) return false;
       }
     }
     return true;
   }
 
   void check_lengths() const {
-    const auto& lengths = options_.key_lengths;
+    const IndexSpan lengths = options_.key_lengths;
     if (!lengths.empty() && static_cast<Index>(lengths.size()) != shape_.batch) {
       fail<ShapeError>(function_, "key_lengths must have one entry for each of the ", shape_.batch,
                        " batch rows but has ", lengths.size());
     }
-    for (const Index n : lengths) {
-      if (n < 0 || n > shape_.keys) {
+    for (std::size_t b = 0; b < lengths.size(); ++b) {
+      if (lengths[b] < 0 || lengths[b] > shape_.keys) {
         fail<ShapeError>(function_, "key_lengths must lie between 0 and the ", shape_.keys,
-                         " keys but one is ", n);
+                         " keys but one is ", lengths[b]);
       }
     }
   }
 
   void check_packing() const {
-    const auto &cu_q = options_.cu_seqlens_q, &cu_k = options_.cu_seqlens_k;
+    const IndexSpan cu_q = options_.cu_seqlens_q, cu_k = options_.cu_seqlens_k;
     // Packing over a cache is checked by the cache.
     if ((cu_q.empty() && cu_k.empty()) || keys_.in_cache()) return;
     if (cu_q.size() != cu_k.size()) {
@@ -328,7 +331,7 @@ class AttentionGeometry {
       fail<ConfigError>(function_, "window.left and window.right must be at least -1 but are ",
                         window.left, " and ", window.right);
     }
-    const auto& starts = options_.query_starts;
+    const IndexSpan starts = options_.query_starts;
     if (!starts.empty()) {
       if (options_.causal != Causal::FromStart && options_.causal != Causal::No) {
         fail<ConfigError>(function_, "query_starts go with Causal::FromStart or Causal::No");
@@ -338,9 +341,10 @@ class AttentionGeometry {
                          sequences(), " sequences but has ", starts.size());
       }
       constexpr Index limit = Index{1} << 53;
-      for (const Index start : starts) {
-        if (start < -limit || start > limit) {
-          fail<PositionError>(function_, "query_starts must lie within +-2^53 but one is ", start);
+      for (std::size_t n = 0; n < starts.size(); ++n) {
+        if (starts[n] < -limit || starts[n] > limit) {
+          fail<PositionError>(function_, "query_starts must lie within +-2^53 but one is ",
+                              starts[n]);
         }
       }
     } else if (options_.causal == Causal::FromStart) {

@@ -3,6 +3,7 @@
 
 #include <posenc/core/detail/aligned_vector.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/index_span.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/kv/detail/kv_storage.hpp>
@@ -39,8 +40,9 @@ template <class Where>
 inline constexpr bool is_sequence_list<Where> =
     is_index_list<Where> || std::convertible_to<const Where&, Index>;
 template <class First, class Second>
-inline constexpr bool is_sequence_list<First, Second> =
-    is_index_list<First>&& is_index_list<Second>;
+inline constexpr bool is_sequence_list<First, Second> = is_index_list<First> &&
+                                                        (is_index_list<Second> ||
+                                                         is_short_list<Second>);
 
 template <class K, class V>
 inline constexpr bool same_element_type =
@@ -53,13 +55,14 @@ constexpr void diagnose_append() {
                 "posenc::KvCache::append: k and v must have elements of one type");
   static_assert(!same_element_type<K, V>,
                 "posenc::KvCache::append: sequences and cu_seqlens must be posenc::Index, which is "
-                "std::int64_t: a vector, an array or a span of them");
+                "std::int64_t: a vector, an array or a span of them. cu_seqlens may have 32 bits");
 }
 
 /// Tokens of a batch [B, n, ..] by the sequence that they continue. Run n is batch row n or, with
 /// offsets, tokens offsets[n] .. offsets[n + 1] - 1 of the only row.
 struct RaggedBatch {
-  std::span<const Index> sequences, offsets;
+  std::span<const Index> sequences;
+  IndexSpan offsets;
   Index tokens;  ///< per batch row
 
   Index size() const noexcept { return static_cast<Index>(sequences.size()); }
