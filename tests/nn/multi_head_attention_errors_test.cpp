@@ -4,6 +4,7 @@
 #include "support/catch.hpp"
 #include "support/throws.hpp"
 #include <posenc/bias/alibi.hpp>
+#include <posenc/frequency/unscaled.hpp>
 #include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/rotary/rope.hpp>
 
@@ -21,6 +22,25 @@ using posenc::PositionError;
 using posenc::Positions;
 using posenc::ShapeError;
 using support::message_of;
+
+TEST_CASE("a module rejects a rope that is wider than its heads", "[mha][errors]") {
+  using Rope = posenc::Rope<posenc::HalfRotate>;
+  using Module = MultiHeadAttention<float, Rope>;
+  const posenc::MultiHeadAttentionConfig config{.model_dim = 8, .heads = 2};
+  const auto rope = [](Index rotary_dim, Index offset = 0) {
+    return Rope(posenc::Unscaled{.rotary_dim = rotary_dim, .base = 10000}, offset);
+  };
+  const std::string rule = "head_dim (4) must hold the rotary channels ";
+  CHECK(message_of<ConfigError>([&] { Module(config, rope(8)); }) ==
+        "posenc::MultiHeadAttention: " + rule + "[0, 8)");
+  CHECK(message_of<ConfigError>([&] { Module(config, rope(4, 2)); }) ==
+        "posenc::MultiHeadAttention: " + rule + "[2, 6)");
+  Module module(config, rope(2, 2));
+  CHECK(message_of<ConfigError>([&] { module.set_rotary(rope(6)); }) ==
+        "posenc::MultiHeadAttention::set_rotary: " + rule + "[0, 6)");
+  CHECK(module.rotary().rotary_dim() == 2);
+  CHECK_NOTHROW(module.set_rotary(rope(4)));
+}
 
 TEST_CASE("forward checks its tensors and positions before it writes", "[mha][errors]") {
   using Rope = posenc::Rope<posenc::HalfRotate>;

@@ -96,11 +96,11 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
 
   /// Constructs a module whose projections are zero and whose norms have the factor 1; load
   /// parameters or call randomize().
-  ///   Throws: ConfigError
+  ///   Throws: ConfigError, also if a head has fewer channels than the encoding rotates
   explicit MultiHeadAttention(const MultiHeadAttentionConfig& config, Rotary rotary = {},
                               Bias bias = {})
       : config_(detail::with_defaults<T>(config)),
-        rotary_(std::move(rotary)),
+        rotary_(detail::checked_rotary("MultiHeadAttention", std::move(rotary), config_.head_dim)),
         bias_(std::move(bias)),
         query_projection(config_.model_dim, config_.heads * config_.head_dim,
                          config_.projection_bias),
@@ -293,7 +293,11 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
   const Bias& bias() const noexcept { return bias_; }
   /// Replaces the rotary encoding, for example by one with the parameters of the next training
   /// step.
-  void set_rotary(Rotary rotary) { rotary_ = std::move(rotary); }
+  ///   Throws: ConfigError if a head has fewer channels than the encoding rotates
+  void set_rotary(Rotary rotary) {
+    rotary_ = detail::checked_rotary("MultiHeadAttention::set_rotary", std::move(rotary),
+                                     config_.head_dim);
+  }
   /// Replaces the score bias, for example by one with the parameters of the next training step.
   void set_bias(Bias bias) { bias_ = std::move(bias); }
 

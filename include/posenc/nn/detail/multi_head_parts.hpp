@@ -13,6 +13,21 @@
 POSENC_BEGIN
 namespace detail {
 
+/// Returns a rotary encoding for heads of head_dim channels. An encoding without rotary_dim() and
+/// rotary_offset() is checked when it rotates.
+///   Throws: ConfigError if its channels are not within a head
+template <class Rotary>
+Rotary checked_rotary(const char* function, Rotary rotary, Index head_dim) {
+  if constexpr (requires { rotary.rotary_offset() + rotary.rotary_dim() > head_dim; }) {
+    const Index first = rotary.rotary_offset(), end = first + rotary.rotary_dim();
+    if (end > head_dim) {
+      fail<ConfigError>(function, "head_dim (", head_dim, ") must hold the rotary channels [",
+                        first, ", ", end, ")");
+    }
+  }
+  return rotary;
+}
+
 /// Inputs that queries, keys and values are projected from.
 template <class T>
 struct ModuleInputs {
