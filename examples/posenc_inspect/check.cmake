@@ -89,6 +89,17 @@ expect(2 "--attn-factor needs relative or final, not both" "${llama}" --attn-fac
 file(WRITE "${SCRATCH}/dynamic.json" "{\"model_type\": \"llama\", \"head_dim\": 64, \"max_position_embeddings\": 4096, \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}}")
 expect(0 "shown for length +4,096; --length N for another" "${SCRATCH}/dynamic.json")
 
+# A length that the file does not state is marked.
+set(short "\"model_type\": \"llama\", \"head_dim\": 64, \"max_position_embeddings\": 4096")
+file(WRITE "${SCRATCH}/yarn.json" "{${short}, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2}}")
+expect(0 "original_max_position 4096.*\n +assumed +the model was trained on 4,096 tokens, its max_position_embeddings"
+       "${SCRATCH}/yarn.json")
+expect(0 "\n +assumed .*\n +assumed " "${SCRATCH}/yarn.json" --compare "${SCRATCH}/yarn.json")
+file(WRITE "${SCRATCH}/yarn.json"
+     "{${short}, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"original_max_position_embeddings\": 4096}}")
+expect(0 "original_max_position 4096.*scores times +0.125\nposenc " "${SCRATCH}/yarn.json")
+expect(0 "scores times +[0-9.]+\nposenc " "${llama}")
+
 # --compare must show every setting that a file can change: each line changes the first file.
 set(yarn [["rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 4096]])
 set(base "\"model_type\": \"llama\", \"head_dim\": 64, \"max_position_embeddings\": 16384, \"rope_theta\": 10000")

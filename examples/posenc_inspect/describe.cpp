@@ -10,6 +10,7 @@
 #include <cmath>
 #include <iomanip>
 #include <string_view>
+#include <variant>
 
 namespace inspect {
 
@@ -241,6 +242,25 @@ std::string report(const posenc::ModelSettings& model, Index length) {
   }
   if (model.vision) text += report(*model.vision);
   return text;
+}
+
+std::string assumption(const posenc::ModelSettings& model, std::string_view text) {
+  const std::string key = "original_max_position_embeddings";
+  if (text.find(key) != std::string_view::npos) return "";
+  const bool is_assumed =
+      std::any_of(model.layers.begin(), model.layers.end(), [&](const posenc::LayerRotary& layer) {
+        const posenc::RotaryRule& rule = layer.rotary.rule;
+        const auto* yarn = std::get_if<posenc::YarnScaling>(&rule);
+        const auto* longrope = std::get_if<posenc::LongRopeScaling>(&rule);
+        return (yarn != nullptr && yarn->original_max_position == model.trained_length) ||
+               (longrope != nullptr && longrope->original_max_position == model.trained_length);
+      });
+  if (!is_assumed) return "";
+  return cat('\n',
+             line("assumed", cat("the model was trained on ", grouped(model.trained_length),
+                                 " tokens, its max_position_embeddings, as in transformers: the "
+                                 "file has no ",
+                                 key)));
 }
 
 std::string list_of_presets() {

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace inspect {
@@ -25,6 +26,10 @@ Index length_for(const posenc::ModelSettings& model, std::optional<Index> given)
 
 /// Returns all settings of a model, line by line.
 std::string report(const posenc::ModelSettings& model, Index length);
+
+/// Returns a line that names a setting which the reader of a config.json assumed, because its text
+/// does not state it; empty if there is none.
+std::string assumption(const posenc::ModelSettings& model, std::string_view text);
 
 /// Returns the presets with their rules and the sources that they were checked against.
 std::string list_of_presets();

@@ -19,6 +19,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -137,16 +138,24 @@ void check_kind(std::string_view begin) {
   if (!why.empty()) throw tour::FileError(why);
 }
 
-posenc::ModelSettings read_content(const std::string& content, const Options& options) {
+/// Settings of a file, and what the reader assumed because the file does not state it.
+struct Model {
+  posenc::ModelSettings settings;
+  std::string assumption;
+};
+
+Model read_content(const std::string& content, const Options& options) {
   check_kind(content);
   if (content.rfind(gguf_magic, 0) == 0) {
-    return posenc::read_gguf(std::as_bytes(std::span(content)), gguf_options(options));
+    return {posenc::read_gguf(std::as_bytes(std::span(content)), gguf_options(options)), ""};
   }
-  return posenc::read_hf_config(content, {.pairing = options.pairing});
+  auto settings = posenc::read_hf_config(content, {.pairing = options.pairing});
+  std::string assumption = inspect::assumption(settings, content);
+  return {std::move(settings), std::move(assumption)};
 }
 
 /// Reads a file, the config.json of a folder, or standard input.
-posenc::ModelSettings read_named(const std::string& name, const Options& options) {
+Model read_named(const std::string& name, const Options& options) {
   if (name == "-") return read_content(content_of(std::cin, "standard input"), options);
   std::filesystem::path path(name);
   std::error_code error;
@@ -164,7 +173,7 @@ posenc::ModelSettings read_named(const std::string& name, const Options& options
   begin.resize(static_cast<std::size_t>(file.gcount()));
   check_kind(begin);  // before reading a complete checkpoint
   if (begin.rfind(gguf_magic, 0) == 0 && std::filesystem::is_regular_file(path, error)) {
-    return posenc::read_gguf(path, gguf_options(options));  // reads its header only
+    return {posenc::read_gguf(path, gguf_options(options)), ""};  // reads its header only
   }
   return read_content(begin + content_of(file, "it"), options);
 }
@@ -188,7 +197,7 @@ std::string with_own_switches(std::string message) {
   return message;
 }
 
-posenc::ModelSettings read(const std::string& name, const Options& options) {
+Model read(const std::string& name, const Options& options) {
   try {
     return read_named(name, options);
   } catch (const std::exception& error) {
@@ -209,9 +218,9 @@ std::string picture_name(const std::string& file) {
 }
 
 int run(const Options& options) {
-  const auto model = read(options.file, options);
+  const auto [model, assumption] = read(options.file, options);
   const auto length = inspect::length_for(model, options.length);
-  std::cout << inspect::report(model, length);
+  std::cout << inspect::report(model, length) << assumption;
 
   if (!options.pictures.empty()) {
     const tour::Gnuplot gnuplot(options.pictures);
@@ -223,8 +232,9 @@ int run(const Options& options) {
   }
   if (options.other.empty()) return EXIT_SUCCESS;
 
-  const auto other = read(options.other, options);
-  std::cout << '\n' << options.other << ": " << inspect::report(other, length) << '\n';
+  const auto [other, other_assumption] = read(options.other, options);
+  std::cout << '\n'
+            << options.other << ": " << inspect::report(other, length) << other_assumption << '\n';
   const std::string differences = inspect::comparison(model, other, length);
   if (differences.empty()) {
     std::cout << "All settings are the same.\n";

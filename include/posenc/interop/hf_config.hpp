@@ -83,6 +83,11 @@ inline void reject_rotary_keys_beside(const JsonKeys& keys, const nlohmann::json
 /// of the model's class come last, as in transformers 5. Where transformers warns or stays silent,
 /// this throws. An unknown key whose name suggests positions, scores or windows is an error.
 ///
+/// YaRN and LongRoPE need the length that the model was trained on. If the file has no
+/// original_max_position_embeddings, this is max_position_embeddings, as in transformers. That is
+/// wrong if the file states the extended length there: compare original_max_position of the rule
+/// with the model's card. Llama 3's scaling requires the key.
+///
 /// Factors by which a class multiplies all queries or keys are part of the scale of scores.
 /// LongCat-Flash has another factor: it multiplies the latent of keys and values by
 /// sqrt(hidden_size / kv_lora_rank) after its norm. That factor affects values and non-rotary
