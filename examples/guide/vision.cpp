@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The lines of vision.md: positions on several axes for images, prompts with images, and videos.
 #include <posenc/additive/sinusoidal_2d.hpp>
+#include <posenc/attention/attention.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/interop/diffusion_axes.hpp>
@@ -138,6 +139,16 @@ void prompt_with_image() {
   // The first token that is decoded after the prompt.
   const auto next = prompt.decode(tokens, 1);
 
+  // Two prompts of different lengths, one after the other in a packed batch.
+  const auto other = posenc::prompt_positions({{.rows = 4, .cols = 4, .merge = 2}, {.text = 3}});
+  const auto packed = Positions::concatenate({prompt.positions, other.positions});
+  const std::vector<Index> cu_seqlens{0, tokens, packed.count()};
+  Tokens k(packed.count(), 128, 3), v = k, packed_q = k, out = k;
+  qwen2_vl.rotate_all({packed_q.heads(), k.heads()}, packed);
+  posenc::attention(
+      packed_q.heads(), k.heads(), v.heads(), out.heads(),
+      {.causal = posenc::Causal::TopLeft, .cu_seqlens_q = cu_seqlens, .cu_seqlens_k = cu_seqlens});
+
   using Axes = std::array<double, 3>;  // time, row, column
   expect(prompt.positions.count() == tokens, "four patches are one token");
   expect(at(prompt.positions, 3) == Axes{3, 3, 3}, "text is equal on all axes");
@@ -146,6 +157,19 @@ void prompt_with_image() {
   expect(at(prompt.positions, 4 + image) == Axes{10, 10, 10},
          "text continues after the longest side");
   expect(at(next, 0) == Axes{15, 15, 15}, "decoding continues after the text");
+
+  expect(at(packed, tokens + 1) == at(other.positions, 1), "the second prompt starts at 0");
+  Tokens alone(other.positions.count(), 128), alone_q = alone, alone_out = alone;
+  const Tokens original(packed.count(), 128, 3);
+  std::copy_n(original.token(tokens), other.positions.count() * 128, alone.heads().data);
+  std::copy_n(original.token(tokens), other.positions.count() * 128, alone_q.heads().data);
+  Tokens alone_v = alone;
+  qwen2_vl.rotate_all({alone_q.heads(), alone.heads()}, other.positions);
+  posenc::attention(alone_q.heads(), alone.heads(), alone_v.heads(), alone_out.heads(),
+                    {.causal = posenc::Causal::TopLeft});
+  expect(std::equal(alone_out.token(0), alone_out.token(0) + other.positions.count() * 128,
+                    out.token(tokens)),
+         "a packed prompt has the bits of a separate call");
 
   // Without an image M-RoPE is plain RoPE.
   Tokens text(20, 128, 2), plain = text;

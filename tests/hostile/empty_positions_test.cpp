@@ -91,6 +91,7 @@ TEST_CASE("positions of no tokens are made at once", "[hostile]") {
     const Positions none = Positions::ids(n[0], std::vector<Index>{});
     CHECK(none.count() == 0);
     CHECK(Positions::axes({none, none}).count() == 0);
+    make([&] { (void)Positions::concatenate({none, Positions::range(n[1], 0)}); });
     CHECK(posenc::with_zero_axis(Positions::real(n[0], std::vector<double>{})).count() == 0);
   });
 }

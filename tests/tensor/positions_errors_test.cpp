@@ -91,6 +91,22 @@ TEST_CASE("packed boundaries are prefix sums", "[positions]") {
               "there are 1"));
 }
 
+TEST_CASE("only single rows of the same axes are concatenated", "[positions]") {
+  const std::string name = "posenc::Positions::concatenate: ";
+  CHECK_THROWS_MATCHES(Positions::concatenate({}), ShapeError,
+                       Message(name + "there must be at least one part"));
+  CHECK_THROWS_MATCHES(
+      Positions::concatenate({Positions::range(0, 2), Positions::starts({0, 1}, 2)}), ShapeError,
+      Message(name + "every part must have 1 batch row and 1 axis but one has 2 and 1"));
+  CHECK_THROWS_MATCHES(
+      Positions::concatenate({Positions::grid(1, 2), Positions::range(0, 2)}), ShapeError,
+      Message(name + "every part must have 1 batch row and 2 axes but one has 1 and 1"));
+  const Positions longest = Positions::range(0, Index{1} << 53);
+  CHECK_THROWS_AS(Positions::concatenate({longest, longest}), ShapeError);
+  CHECK_THROWS_MATCHES(Positions::concatenate(std::vector<Positions>(1024, longest)), ShapeError,
+                       Message(name + "the parts have more than 2^53 positions"));
+}
+
 TEST_CASE("the masked position is a position like any other", "[positions]") {
   const std::array<bool, 1> keep{false};
   const posenc::MatrixView<const bool> view{.data = keep.data(), .rows = 1, .cols = 1};

@@ -141,6 +141,27 @@ TEST_CASE("packed sequences each begin anew", "[positions]") {
   CHECK(row(Positions::packed(short_boundaries, short_starts)) == Row{10, 11, 12, -1, 0});
 }
 
+TEST_CASE("concatenated positions follow each other in one batch row", "[positions]") {
+  const std::array<std::int32_t, 2> ids{-4, 9};
+  const Positions p =
+      Positions::concatenate({Positions::range(7, 2), Positions::range(0, 0), Positions::view(ids),
+                              Positions::real(std::vector{0.5})});
+  CHECK(p.batch() == 1);
+  CHECK(row(p) == Row{7, 8, -4, 9, 0.5});
+  CHECK(p.max_magnitude() == 9);
+  CHECK_FALSE(p.integral());
+  CHECK(p.kind() == posenc::PositionKind::Unspecified);
+  const Positions whole = Positions::concatenate({Positions::range(7, 2), Positions::range(3, 1)});
+  CHECK(whole.integral());
+  CHECK(whole.kind() == posenc::PositionKind::Tokens);
+
+  const Positions grids = Positions::concatenate({Positions::grid(1, 2), Positions::grid(2, 1)});
+  CHECK(row(grids, 0, 0) == Row{0, 0, 0, 1});
+  CHECK(row(grids, 0, 1) == Row{0, 1, 0, 0});
+  CHECK(grids.axis_count() == 2);
+  CHECK(grids.kind() == posenc::PositionKind::RowsColumns);
+}
+
 TEST_CASE("a padding mask numbers the tokens that it keeps", "[positions]") {
   Eigen::Matrix<bool, 2, 4, Eigen::RowMajor> keep;
   keep << false, false, true, true,  //

@@ -53,6 +53,7 @@ double use_tensor() {
                  Positions::packed({0, 2, 5}, {7, 9}), Positions::grid(2, 3),
                  Positions::from_padding_mask({keep.data(), 2, 4}),
                  Positions::axes({Positions::range(0, 3), Positions::range(4, 3)}),
+                 Positions::concatenate({Positions::range(0, 3), Positions::range(0, 2)}),
                  posenc::merge_block_grid({.frames = 1, .rows = 4, .cols = 6, .merge = 2}),
                  posenc::xy_grid(2, 3), posenc::pixel_grid({3, 2}),
                  posenc::with_zero_axis(posenc::xy_grid(2, 3))});

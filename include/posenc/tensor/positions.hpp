@@ -212,6 +212,37 @@ class Positions {
     return p;
   }
 
+  /// Joins the positions of sequences that are packed one after the other into one batch row, for
+  /// example prompts with images. packed() has a shorter form for consecutive positions. All parts
+  /// must have one batch row and the same axes. The kind is that of the parts if they agree, else
+  /// Unspecified.
+  static Positions concatenate(ListView<Positions> parts) {
+    constexpr auto function = "Positions::concatenate";
+    if (parts.empty()) detail::fail<ShapeError>(function, "there must be at least one part");
+    Index count = 0;
+    for (const Positions& part : parts) {
+      if (part.batch_ != 1 || part.axes_ != parts[0].axes_) {
+        detail::fail<ShapeError>(function, "every part must have 1 batch row and ", parts[0].axes_,
+                                 parts[0].axes_ == 1 ? " axis" : " axes", " but one has ",
+                                 part.batch_, " and ", part.axes_);
+      }
+      const auto sum = detail::checked_add(count, part.count_);
+      if (!sum) detail::fail<ShapeError>(function, "the parts have more than 2^53 positions");
+      count = *sum;
+    }
+    Positions p(function, Form::Table, 1, count, parts[0].axes_);
+    p.kind_ = parts[0].kind_;
+    for (const Positions& part : parts) {
+      if (part.kind_ != p.kind_) p.kind_ = PositionKind::Unspecified;
+    }
+    for (Index axis = 0; axis < p.axes_; ++axis) {
+      for (const Positions& part : parts) {
+        for (Index s = 0; s < part.count_; ++s) p.push(part.at(0, s, axis));
+      }
+    }
+    return p;
+  }
+
   /// Returns the number of batch rows. Positions of 1 batch row fit tensors of any batch size.
   Index batch() const noexcept { return batch_; }
   /// Returns the number of tokens S.
