@@ -102,10 +102,10 @@ project add_subdirectory_interop interop "$no_eigen" 'set(POSENC_WITH_EIGEN OFF)
 consume add_subdirectory_interop
 # The lines of the front page are those of cmake/README.md.
 fetch="$(block cmake FetchContent_MakeAvailable README.md)"
-[[ "$fetch" == *'<url of this repository>'* ]] || { echo "README.md: no <url of this repository>" >&2; exit 1; }
+[[ "$fetch" == *'<path or url of your copy of posenc>'* ]] || { echo "README.md: no <path or url of your copy of posenc>" >&2; exit 1; }
 [[ "$fetch" == "$(block cmake FetchContent_MakeAvailable)"$'\n'"$link" ]] ||
   { echo "README.md and cmake/README.md differ in how they fetch posenc" >&2; exit 1; }
-project fetch_content app "${fetch/<url of this repository>/"file://$work/posenc"}"
+project fetch_content app "${fetch/<path or url of your copy of posenc>/"file://$work/posenc"}"
 consume fetch_content
 
 # Eigen by download instead of by package. FETCHCONTENT_SOURCE_DIR_EIGEN replaces the network.

@@ -106,7 +106,7 @@ meson_project() {
   cp "$here/meson/"* "$project/"
   cp -r "$consumers/app" "$consumers/without_eigen" "$consumers/interop" "$project/"
   cp -r "$packaging/meson/packagefiles" "$project/subprojects/"
-  sed "s|<url of this repository>|file://$work/posenc|" "$packaging/meson/posenc.wrap" >"$project/subprojects/posenc.wrap"
+  sed "s|<path or url of your copy of posenc>|file://$work/posenc|" "$packaging/meson/posenc.wrap" >"$project/subprojects/posenc.wrap"
   CXX="$compiler" quietly meson setup "$@" "$project/build" "$project"
 }
 

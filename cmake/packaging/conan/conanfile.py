@@ -13,7 +13,7 @@ required_conan_version = ">=2.0"
 
 class PosencConan(ConanFile):
     name = "posenc"
-    description = "Positional encodings for transformers, header-only, on Eigen tensors"
+    description = "Positional encodings for transformers, header-only, on Eigen tensors or plain memory"
     license = "MIT"
     topics = ("transformer", "positional-encoding", "rope", "alibi", "attention", "header-only")
     package_type = "header-library"

@@ -6,9 +6,9 @@ from spack.package import *
 
 
 class Posenc(CMakePackage):
-    """Positional encodings for transformers, header-only, on Eigen tensors."""
+    """Positional encodings for transformers, header-only, on Eigen tensors or plain memory."""
 
-    git = "<url of this repository>"
+    git = "<path or url of your copy of posenc>"
 
     license("MIT")
 

@@ -16,7 +16,9 @@ struct KvCacheConfig {
   Index kv_heads = 0;   ///< required
   Index head_dim = 0;   ///< required
   Index value_dim = 0;  ///< head_dim if omitted
-  Index capacity = 0;   ///< maximum number of keys per sequence, rounded up to whole tiles
+  /// Maximum number of keys per sequence. It is rounded up to complete tiles of 128 keys, and
+  /// KvCache::capacity() returns the rounded number, which append() accepts.
+  Index capacity = 0;
   /// Window size in keys, the query's own key included; 0: no ring. A cache with a window is a ring
   /// of fixed size: new keys overwrite the oldest ones. Each of the max_append newest queries still
   /// finds its full window, however long the sequence grows.
