@@ -8,6 +8,7 @@
 #include <posenc/rotary/rope.hpp>
 
 #include <cmath>
+#include <cstddef>
 #include <iomanip>
 #include <iostream>
 #include <numeric>
@@ -85,6 +86,18 @@ int main() {
   auto twice = shifted;
   twice.update_keys(0, [&](auto k, Index) { posenc::shift_keys(k, rope, {-gone}); });
   report("... keys shifted twice", found(twice, rope), false);
+
+  // Keys in a buffer without a cache, rotated when they were stored.
+  std::vector<float> own = keys_of(500), moved = keys_of(500 - gone);
+  rope.rotate(view(own), Positions::range(0, 500));
+  rope.rotate(view(moved), Positions::range(0, 500 - gone));
+  // [own]
+  const auto kept = posenc::slice_seq(view(own), gone, 500 - gone);
+  posenc::shift_keys(kept, rope, {-gone});
+  // [/own]
+  for (std::size_t i = 0; i < moved.size(); ++i) {
+    ok = ok && std::abs(kept.data[i] - moved[i]) < 1e-5F;
+  }
 
   // [lengths]
   const posenc::DynamicNtkScaling rule{

@@ -16,9 +16,9 @@ POSENC_STABLE_BEGIN
 /// / trained length.
 struct DynamicNtkScaling {
   Index rotary_dim = 0;             ///< required; even, >= 4
-  double base = 0;                  ///< required
+  double base = 0;                  ///< required; "rope_theta"
   double factor = 0;                ///< required, >= 1; 1 in the YaRN paper
-  Index original_max_position = 0;  ///< required; Hugging Face uses max_position_embeddings
+  Index original_max_position = 0;  ///< required; "max_position_embeddings" in Hugging Face
 };
 
 static_assert(std::is_trivially_copyable_v<DynamicNtkScaling>);

@@ -14,9 +14,10 @@ POSENC_STABLE_BEGIN
 /// YaRN with the factor length / trained length ("dynamic-yarn"). Up to the length that the model
 /// was trained or finetuned for, the factor is constant.
 struct DynamicYarnScaling {
-  Index rotary_dim = 0;             ///< required; even
-  double base = 0;                  ///< required
-  Index original_max_position = 0;  ///< required; the trained length L
+  Index rotary_dim = 0;  ///< required; even
+  double base = 0;       ///< required; "rope_theta"
+  /// Required; the trained length L: "original_max_position_embeddings".
+  Index original_max_position = 0;
   /// The length M > L that the model was finetuned for; up to it the factor is M / L.
   std::optional<Index> finetuned_max_position = std::nullopt;
   double beta_fast = 32;  ///< pairs with more rotations in L keep their frequency

@@ -11,7 +11,7 @@ POSENC_STABLE_BEGIN
 /// Position interpolation (arXiv 2306.15595, equation 4): every position is divided by factor.
 struct LinearScaling {
   Index rotary_dim = 0;  ///< required; even
-  double base = 0;       ///< required
+  double base = 0;       ///< required; "rope_theta"
   double factor = 0;     ///< required, >= 1; MLX and XNNPACK call the reciprocal "scale"
 };
 

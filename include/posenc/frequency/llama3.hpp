@@ -11,14 +11,16 @@
 POSENC_STABLE_BEGIN
 
 /// The scaling of Llama 3.1 and 3.2, "llama3" in Hugging Face. In GGUF files it is part of the
-/// tensor rope_freqs.weight.
+/// tensor rope_freqs.weight. Fields have the names of the keys of a config.json, except for
+/// "rope_theta" and "original_max_position_embeddings".
 struct Llama3Scaling {
-  Index rotary_dim = 0;             ///< required; even
-  double base = 0;                  ///< required; 500000
-  double factor = 0;                ///< required, >= 1; 8 in Llama 3.1, 32 in 3.2 1B and 3B
-  double low_freq_factor = 0;       ///< required; pairs with fewer rotations in L are divided
-  double high_freq_factor = 0;      ///< required, >= low_freq_factor; pairs with more are kept
-  Index original_max_position = 0;  ///< required; L, 8192
+  Index rotary_dim = 0;         ///< required; even
+  double base = 0;              ///< required; "rope_theta", 500000
+  double factor = 0;            ///< required, >= 1; 8 in Llama 3.1, 32 in 3.2 1B and 3B
+  double low_freq_factor = 0;   ///< required; pairs with fewer rotations in L are divided
+  double high_freq_factor = 0;  ///< required, >= low_freq_factor; pairs with more are kept
+  /// Required; L, 8192: "original_max_position_embeddings".
+  Index original_max_position = 0;
 };
 
 static_assert(std::is_trivially_copyable_v<Llama3Scaling>);

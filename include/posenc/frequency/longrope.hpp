@@ -25,10 +25,11 @@ POSENC_BEGIN
 /// files.
 struct LongRopeScaling {
   Index rotary_dim = 0;                   ///< required; even
-  double base = 0;                        ///< required
+  double base = 0;                        ///< required; "rope_theta"
   std::vector<double> short_factor = {};  ///< required; rotary_dim / 2 divisors
   std::vector<double> long_factor = {};   ///< required; rotary_dim / 2 divisors
-  Index original_max_position = 0;        ///< required; the trained length L
+  /// Required; the trained length L: "original_max_position_embeddings".
+  Index original_max_position = 0;
   // Exactly one of the next three must be given: factor, attention_factor, or both mscales. It
   // determines the multiplier of cos and sin.
   /// At least 1, for the multiplier sqrt(1 + ln factor / ln L); max_position_embeddings / L if a

@@ -12,7 +12,7 @@ POSENC_STABLE_BEGIN
 /// last one is divided by factor.
 struct NtkScaling {
   Index rotary_dim = 0;  ///< required; even, >= 4
-  double base = 0;       ///< required
+  double base = 0;       ///< required; "rope_theta"
   double factor = 0;     ///< required, >= 1; lucidrains' theta_rescale_factor
 };
 

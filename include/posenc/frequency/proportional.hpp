@@ -15,7 +15,7 @@ POSENC_STABLE_BEGIN
 /// HalfRotate the rotated channels are no prefix of the head.
 struct ProportionalScaling {
   Index head_dim = 0;                ///< required; even; the rotary_dim of the result
-  double base = 0;                   ///< required
+  double base = 0;                   ///< required; "rope_theta"
   double partial_rotary_factor = 0;  ///< required; share of the pairs that rotate, in (0, 1]
   double factor = 1;                 ///< >= 1; divides the frequencies
 };

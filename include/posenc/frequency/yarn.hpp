@@ -15,17 +15,20 @@ POSENC_STABLE_BEGIN
 /// YaRN (arXiv 2309.00071) as implemented in its repository and in every model: the ramp is linear
 /// in the pair's index. In the paper's equation 18 it is linear in the number of rotations
 /// (NtkByPartsScaling). The ends agree; in between the two differ by up to 67 %.
+/// The names in quotes are keys of a config.json, where a field has another name there.
 struct YarnScaling {
-  Index rotary_dim = 0;             ///< required; even
-  double base = 0;                  ///< required
-  double factor = 0;                ///< required, >= 1
-  Index original_max_position = 0;  ///< required; the trained length L, not the extended one
-  double beta_fast = 32;            ///< pairs with more rotations in L keep their frequency
-  double beta_slow = 1;             ///< pairs with fewer rotations in L are divided by factor
-  bool truncate = true;             ///< round the ramp's ends outward to integers; gpt-oss does not
+  Index rotary_dim = 0;  ///< required; even
+  double base = 0;       ///< required; "rope_theta"
+  double factor = 0;     ///< required, >= 1
+  /// Required; the trained length L, not the extended one: "original_max_position_embeddings".
+  Index original_max_position = 0;
+  double beta_fast = 32;  ///< pairs with more rotations in L keep their frequency
+  double beta_slow = 1;   ///< pairs with fewer rotations in L are divided by factor
+  bool truncate = true;   ///< round the ramp's ends outward to integers; gpt-oss does not
   /// The ramp if its ends cross, where projects differ. Readers of config.json set Backwards.
   YarnCrossing crossing = YarnCrossing::Step;
   /// The final multiplier of cos and sin. If neither it nor mscale is given, yarn_mscale(factor).
+  /// The key "attn_factor" is relative to yarn_mscale(factor) instead.
   std::optional<double> attention_factor = std::nullopt;
   /// DeepSeek: the multiplier of cos and sin is yarn_mscale(factor, mscale) / yarn_mscale(factor,
   /// mscale_all_dim). Requires mscale_all_dim, because Hugging Face ignores mscale alone. Excludes

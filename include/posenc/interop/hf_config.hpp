@@ -83,6 +83,9 @@ inline void reject_rotary_keys_beside(const JsonKeys& keys, const nlohmann::json
 /// of the model's class come last, as in transformers 5. Where transformers warns or stays silent,
 /// this throws. An unknown key whose name suggests positions, scores or windows is an error.
 ///
+/// The options have one field, HfConfigOptions::pairing: the pairing of the channels. It is required
+/// for an unknown model_type, and otherwise overrides the type's pairing, for permuted weights.
+///
 /// YaRN and LongRoPE need the length that the model was trained on. If the file has no
 /// original_max_position_embeddings, this is max_position_embeddings, as in transformers. That is
 /// wrong if the file states the extended length there: compare original_max_position of the rule

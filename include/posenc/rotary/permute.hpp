@@ -121,7 +121,8 @@ void permute_heads(const D& device, MatrixView<const T> weights, MatrixView<T> o
 /// unchanged. Exchanging From and To undoes the conversion bit for bit.
 ///   Shapes: weights [heads * head_dim, in], with query heads for W_q and KV heads for W_k, derived
 ///           from the number of rows. A bias is [heads * head_dim, 1], per-channel gains of a norm
-///           are [head_dim, 1]. Never permute W_v
+///           are [head_dim, 1]. Never permute W_v. Weights of your own are MatrixView<T>{.data = w,
+///           .rows = heads * head_dim, .cols = in}
 ///   Types:  any swappable type, rows of quantised bytes included
 ///   Throws: ConfigError, ShapeError
 ///   Device: the threads of the device share the heads
