@@ -85,10 +85,10 @@ int main() {
   // W_q of a checkpoint for Interleaved, [heads * head_dim, inputs].
   std::vector<float> weights = numbers(heads * dim * 8, 3), permuted = weights;
   posenc::permute_pairs<posenc::Interleaved, posenc::HalfRotate>(
-      posenc::MatrixView<float>{permuted.data(), heads * dim, 8, 8},
+      posenc::MatrixView<float>{.data = permuted.data(), .rows = heads * dim, .cols = 8},
       {.head_dim = dim, .rotary_dim = dim});
   posenc::permute_pairs<posenc::HalfRotate, posenc::Interleaved>(
-      posenc::MatrixView<float>{permuted.data(), heads * dim, 8, 8},
+      posenc::MatrixView<float>{.data = permuted.data(), .rows = heads * dim, .cols = 8},
       {.head_dim = dim, .rotary_dim = dim});
   expect(permuted == weights, "the way back restores the bits");
   return failures;
