@@ -214,6 +214,45 @@ TEST_CASE("encodings on grids that cannot be are rejected", "[rope][grids][error
         }) == periods + "nan and 1");
 }
 
+TEST_CASE("a rope of another pairing than the model's weights is rejected",
+          "[rope][grids][errors]") {
+  const posenc::VisionRope settings{.head_dim = 64, .base = 100};
+  constexpr auto half = posenc::PairingKind::HalfRotate, inter = posenc::PairingKind::Interleaved;
+  auto all = models();
+  all.push_back({"qwen2_vl_vision", half, posenc::qwen2_vl_vision(settings)});
+  all.push_back({"pixtral_vision", half, posenc::pixtral_vision(settings)});
+  all.push_back({"ggml_vision", half, posenc::ggml_vision(settings, {16, 16, 16, 16})});
+  all.push_back({"llama4_vision", inter, posenc::llama4_vision(settings)});
+  all.push_back({"rope_vit_axial", inter, posenc::rope_vit_axial(settings)});
+  const auto error = [](const auto& call) {
+    return support::message_of<posenc::ConfigError>(call);
+  };
+  const auto rule = [](bool is_half) {
+    return is_half
+               ? "the weights of the model of these frequencies are HalfRotate but the rope is "
+                 "Interleaved; if you have permuted the weights, reset AxialFrequencies::pairing"
+               : "the weights of the model of these frequencies are Interleaved but the rope is "
+                 "HalfRotate; if you have permuted the weights, reset AxialFrequencies::pairing";
+  };
+  for (Model& model : all) {
+    INFO(model.name);
+    const bool is_half = model.pairing == half;
+    const auto other = is_half ? inter : half;
+    const AxialFrequencies& axial = model.axial;
+    CHECK_NOTHROW(posenc::AnyRope(model.pairing, axial));
+    CHECK(error([&] { posenc::AnyRope(other, axial); }) ==
+          std::string("posenc::AnyRope: ") + rule(is_half));
+    CHECK(error([&] {
+            if (is_half) posenc::Rope<posenc::Interleaved>{axial};
+            if (!is_half) posenc::Rope<posenc::HalfRotate>{axial};
+          }) == std::string("posenc::Rope: ") + rule(is_half));
+    model.axial.pairing.reset();
+    CHECK_NOTHROW(posenc::AnyRope(other, axial));
+  }
+  CHECK_NOTHROW(posenc::AnyRope(half, posenc::axial({32, 32}, 100)));
+  CHECK_NOTHROW(posenc::AnyRope(inter, posenc::axial({32, 32}, 100)));
+}
+
 TEST_CASE("positions of a kind that a rope cannot mean are rejected", "[rope][grids][errors]") {
   const posenc::VisionRope settings{.head_dim = 64, .base = 100};
   const auto cells = Positions::grid(2, 3), xy = posenc::xy_grid(2, 3);
@@ -235,7 +274,7 @@ TEST_CASE("positions of a kind that a rope cannot mean are rejected", "[rope][gr
       {posenc::rope_vit_axial(settings), {&xy, &ids}},
       {posenc::axial({32, 32}, 100), {&cells, &xy, &patches, &pixels, &ids}}};
   for (std::size_t n = 0; n < cases.size(); ++n) {
-    const posenc::Rope<posenc::HalfRotate> rope(cases[n].axial);
+    const posenc::Rope<posenc::HalfRotate> rope(cases[n].axial.frequencies, 0, cases[n].axial.axes);
     for (const Positions* positions : {&cells, &xy, &patches, &pixels, &ids, &real}) {
       const auto& fit = cases[n].fit;
       const bool fits =

@@ -138,7 +138,7 @@ TEMPLATE_LIST_TEST_CASE("every scheme of axes equals its reference", "[rope][axe
     support::Random random(1);
     for (const Scheme& scheme : schemes()) {
       const auto pairs = scheme.axial.frequencies.pairs();
-      const posenc::Rope<Pairing> rope(scheme.axial, 3);
+      const posenc::Rope<Pairing> rope(scheme.axial.frequencies, 3, scheme.axial.axes);
       for (const Index rows : {Index{1}, batch}) {
         INFO(scheme.name << ", " << Pairing::name << ", " << rows << " rows of positions");
         // Angles are within 2^8, where the reference's own frequencies are accurate to 4e-16.

@@ -8,6 +8,7 @@
 #include <posenc/interop/vision_axes.hpp>
 #include <posenc/rotary/axial.hpp>
 #include <posenc/rotary/pair_axes.hpp>
+#include <posenc/rotary/pairing.hpp>
 
 #include <array>
 #include <cmath>
@@ -59,13 +60,15 @@ inline std::vector<Index> video_dims(const char* function, Index head_dim) {
 /// Returns Flux 1's encoding: head_dim 128; axes unused, row, column (flux_positions).
 ///   Source: transformer_flux.py
 inline AxialFrequencies flux() {
-  return detail::restrict_to_kind(PositionKind::Tokens, axial({16, 56, 56}, 10000));
+  return detail::restrict_to_model(PositionKind::Tokens, PairingKind::Interleaved,
+                                   axial({16, 56, 56}, 10000));
 }
 
 /// Returns Flux 2's encoding: head_dim 128; axes time, row, column, text token (flux2_positions).
 ///   Source: transformer_flux2.py
 inline AxialFrequencies flux2() {
-  return detail::restrict_to_kind(PositionKind::Tokens, axial({32, 32, 32, 32}, 2000));
+  return detail::restrict_to_model(PositionKind::Tokens, PairingKind::Interleaved,
+                                   axial({32, 32, 32, 32}, 2000));
 }
 
 /// Returns Wan's encoding: axes frame, row, column (video_grid); 44, 42 and 42 channels of 128.
@@ -73,39 +76,46 @@ inline AxialFrequencies flux2() {
 ///   Throws: ConfigError
 ///   Source: transformer_wan.py
 inline AxialFrequencies wan(Index head_dim) {
-  return detail::restrict_to_kind(PositionKind::Tokens,
-                                  axial(detail::video_dims("wan", head_dim), 10000));
+  return detail::restrict_to_model(PositionKind::Tokens, PairingKind::Interleaved,
+                                   axial(detail::video_dims("wan", head_dim), 10000));
 }
 
 /// Returns HunyuanVideo's encoding: head_dim 128; axes frame, row, column
 /// (hunyuan_video_positions).
 ///   Source: transformer_hunyuan_video.py
 inline AxialFrequencies hunyuan_video() {
-  return detail::restrict_to_kind(PositionKind::Tokens, axial({16, 56, 56}, 256));
+  return detail::restrict_to_model(PositionKind::Tokens, PairingKind::Interleaved,
+                                   axial({16, 56, 56}, 256));
 }
 
 /// Returns HunyuanImage 2.1's encoding: head_dim 128; axes row, column (Positions::grid). Text
 /// after the image is not rotated.
 ///   Source: transformer_hunyuanimage.py (0711907)
-inline AxialFrequencies hunyuan_image() { return axial({64, 64}, 256); }
+inline AxialFrequencies hunyuan_image() {
+  return detail::restrict_to_model(PositionKind::Unspecified, PairingKind::Interleaved,
+                                   axial({64, 64}, 256));
+}
 
 /// Returns Qwen-Image's encoding: head_dim 128; axes image, row, column (qwen_image_positions).
 ///   Source: transformer_qwenimage.py
 inline AxialFrequencies qwen_image() {
-  return detail::restrict_to_kind(PositionKind::Tokens, axial({16, 56, 56}, 10000));
+  return detail::restrict_to_model(PositionKind::Tokens, PairingKind::Interleaved,
+                                   axial({16, 56, 56}, 10000));
 }
 
 /// Returns Z-Image's encoding: head_dim 128; axes caption token or frame, row, column
 /// (z_image_positions).
 ///   Source: transformer_z_image.py
 inline AxialFrequencies z_image() {
-  return detail::restrict_to_kind(PositionKind::Tokens, axial({32, 48, 48}, 256));
+  return detail::restrict_to_model(PositionKind::Tokens, PairingKind::Interleaved,
+                                   axial({32, 48, 48}, 256));
 }
 
 /// Returns Lumina 2's encoding: head_dim 96; axes caption token, row, column (lumina2_positions).
 ///   Source: transformer_lumina2.py
 inline AxialFrequencies lumina2() {
-  return detail::restrict_to_kind(PositionKind::Tokens, axial({32, 32, 32}, 10000));
+  return detail::restrict_to_model(PositionKind::Tokens, PairingKind::Interleaved,
+                                   axial({32, 32, 32}, 10000));
 }
 
 /// Returns Lumina Next's encoding: axes row and column (Positions::grid), with alternating pairs h,
@@ -131,7 +141,8 @@ inline AxialFrequencies lumina_next(const LuminaNextRope& settings) {
     }
   }
   return {detail::exact_frequencies(std::move(inv_freq)),
-          PairAxes(2, std::move(axis_of_pair)).with_kind(PositionKind::RowsColumns)};
+          PairAxes(2, std::move(axis_of_pair)).with_kind(PositionKind::RowsColumns),
+          PairingKind::Interleaved};
 }
 
 /// Returns the encoding of CogVideoX with rotation (5B): axes frame, row, column, with one quarter
@@ -145,8 +156,9 @@ inline AxialFrequencies cogvideox(Index head_dim) {
   if (head_dim % 16 != 0) {
     detail::fail<ConfigError>(function, "head_dim must be divisible by 16 but is ", head_dim);
   }
-  return detail::restrict_to_kind(PositionKind::Tokens,
-                                  axial({head_dim / 4, 3 * head_dim / 8, 3 * head_dim / 8}, 10000));
+  return detail::restrict_to_model(
+      PositionKind::Tokens, PairingKind::Interleaved,
+      axial({head_dim / 4, 3 * head_dim / 8, 3 * head_dim / 8}, 10000));
 }
 
 /// Returns Cosmos's encoding: half pairing over the whole head; axes frame, row, column
@@ -170,8 +182,8 @@ inline AxialFrequencies cosmos(const CosmosRope& settings) {
         exp(log(detail::QuadDouble(scale)) * (detail::QuadDouble(dim) / (dim - 2))) * 10000.0;
     return detail::exact_frequencies(detail::power_law(base, dims[axis], dims[axis] / 2));
   };
-  return detail::restrict_to_kind(
-      PositionKind::Tokens,
+  return detail::restrict_to_model(
+      PositionKind::Tokens, PairingKind::HalfRotate,
       axial({frequencies_of_axis(0), frequencies_of_axis(1), frequencies_of_axis(2)}));
 }
 
@@ -180,7 +192,7 @@ inline AxialFrequencies cosmos(const CosmosRope& settings) {
 ///   Source: transformer_cosmos3.py, the defaults of its class
 inline AxialFrequencies cosmos3() {
   return {detail::evaluate(Unscaled{.rotary_dim = 128, .base = 5e6}),
-          mrope_interleaved({24, 20, 20}, MropeTail::Time)};
+          mrope_interleaved({24, 20, 20}, MropeTail::Time), PairingKind::HalfRotate};
 }
 
 /// Returns Ideogram 4's encoding: head_dim 256, half pairing; axes frame, row, column
@@ -189,14 +201,15 @@ inline AxialFrequencies cosmos3() {
 ///   Source: transformer_ideogram4.py
 inline AxialFrequencies ideogram4() {
   return {detail::evaluate(Unscaled{.rotary_dim = 256, .base = 5e6}),
-          mrope_interleaved({88, 20, 20}, MropeTail::Time)};
+          mrope_interleaved({88, 20, 20}, MropeTail::Time), PairingKind::HalfRotate};
 }
 
 /// Returns MiniMax-H3's encoding: half pairing over the first 96 of 128 channels; axes time, row,
 /// column (minimax_h3_positions).
 ///   Source: transformer_minimax_h3.py
 inline AxialFrequencies minimax_h3() {
-  return detail::restrict_to_kind(PositionKind::Tokens, axial({32, 32, 32}, 10000));
+  return detail::restrict_to_model(PositionKind::Tokens, PairingKind::HalfRotate,
+                                   axial({32, 32, 32}, 10000));
 }
 
 POSENC_END

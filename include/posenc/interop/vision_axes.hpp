@@ -7,6 +7,7 @@
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/rotary/axial.hpp>
 #include <posenc/rotary/pair_axes.hpp>
+#include <posenc/rotary/pairing.hpp>
 #include <posenc/tensor/grid_positions.hpp>
 #include <posenc/tensor/positions.hpp>
 
@@ -65,12 +66,13 @@ inline Positions llama4_grid(Index rows, Index cols) {
 namespace detail {
 
 /// Returns base^(-2j / (head_dim / 2)) for each of two axes.
-inline AxialFrequencies two_axes(const char* name, const VisionRope& settings, PositionKind kind) {
+inline AxialFrequencies two_axes(const char* name, const VisionRope& settings, PositionKind kind,
+                                 PairingKind pairing) {
   check_head_of_two_halves(name, settings.head_dim);
   check_base(name, settings.base);
   const Frequencies axis =
       evaluate(Unscaled{.rotary_dim = settings.head_dim / 2, .base = settings.base});
-  return restrict_to_kind(kind, axial({axis, axis}));
+  return restrict_to_model(kind, pairing, axial({axis, axis}));
 }
 
 }  // namespace detail
@@ -79,7 +81,8 @@ inline AxialFrequencies two_axes(const char* name, const VisionRope& settings, P
 /// pairing over the whole head, patches in merge blocks (merge_block_grid).
 ///   Throws: ConfigError
 inline AxialFrequencies qwen2_vl_vision(const VisionRope& settings) {
-  return detail::two_axes("qwen2_vl_vision", settings, PositionKind::RowsColumns);
+  return detail::two_axes("qwen2_vl_vision", settings, PositionKind::RowsColumns,
+                          PairingKind::HalfRotate);
 }
 
 /// Returns the encoding of Llama 4's vision tower: axes x, y, interleaved pairing, positions from
@@ -87,7 +90,8 @@ inline AxialFrequencies qwen2_vl_vision(const VisionRope& settings) {
 ///   Throws: ConfigError
 ///   Source: torchtune and Hugging Face
 inline AxialFrequencies llama4_vision(const VisionRope& settings) {
-  return detail::two_axes("llama4_vision", settings, PositionKind::ColumnsRows);
+  return detail::two_axes("llama4_vision", settings, PositionKind::ColumnsRows,
+                          PairingKind::Interleaved);
 }
 
 /// Returns the encoding of Pixtral's vision tower (Mistral 3, Devstral): axes y, x, half pairing
@@ -102,8 +106,8 @@ inline AxialFrequencies pixtral_vision(const VisionRope& settings) {
   const auto all = detail::power_law(settings.base, settings.head_dim, settings.head_dim / 2);
   std::array<std::vector<detail::DoubleDouble>, 2> frequencies_of_axis;
   for (std::size_t i = 0; i < all.size(); ++i) frequencies_of_axis[i % 2].push_back(all[i]);
-  return detail::restrict_to_kind(
-      PositionKind::RowsColumns,
+  return detail::restrict_to_model(
+      PositionKind::RowsColumns, PairingKind::HalfRotate,
       axial({detail::exact_frequencies(std::move(frequencies_of_axis[0])),
              detail::exact_frequencies(std::move(frequencies_of_axis[1]))}));
 }
@@ -113,7 +117,8 @@ inline AxialFrequencies pixtral_vision(const VisionRope& settings) {
 ///   Throws: ConfigError
 ///   Source: naver-ai's rope-vit; in its paper, arXiv 2403.13298, x and y alternate instead
 inline AxialFrequencies rope_vit_axial(const VisionRope& settings) {
-  return detail::two_axes("rope_vit_axial", settings, PositionKind::ColumnsRows);
+  return detail::two_axes("rope_vit_axial", settings, PositionKind::ColumnsRows,
+                          PairingKind::Interleaved);
 }
 
 namespace detail {
@@ -166,7 +171,8 @@ inline AxialFrequencies dinov3(const Dinov3Rope& settings) {
     }
   }
   const Frequencies axis = detail::exact_frequencies(detail::rounded(inv_freq));
-  return detail::restrict_to_kind(PositionKind::PatchCentres, axial({axis, axis}));
+  return detail::restrict_to_model(PositionKind::PatchCentres, PairingKind::HalfRotate,
+                                   axial({axis, axis}));
 }
 
 /// Returns the encoding of ggml's VISION mode with four position axes: pair i uses the axis whose
@@ -197,7 +203,7 @@ inline AxialFrequencies ggml_vision(const VisionRope& settings, ListView<Index> 
                               " pairs but are ", sections);
   }
   return {detail::exact_frequencies(std::move(inv_freq)),
-          PairAxes::sections(used).with_kind(PositionKind::RowsColumns)};
+          PairAxes::sections(used).with_kind(PositionKind::RowsColumns), PairingKind::HalfRotate};
 }
 
 POSENC_END

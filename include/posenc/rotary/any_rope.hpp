@@ -110,11 +110,13 @@ class AnyRope : public RotaryCalls<AnyRope> {
                     : AnyRope(Rope<HalfRotate>(std::move(frequencies), rotary_offset,
                                                std::move(axes), policy))) {}
   /// Constructs a Rope from frequencies with a table of their axes, as for vision encodings.
-  ///   Throws: ConfigError
+  ///   Throws: ConfigError, also if they are of a model whose weights have another pairing
   AnyRope(PairingKind pairing, AxialFrequencies axial, Index rotary_offset = 0,
           AnglePolicy policy = AnglePolicy::Exact)
       : AnyRope(pairing, std::move(axial.frequencies), rotary_offset, std::move(axial.axes),
-                policy) {}
+                policy) {
+    detail::check_pairing_of_model("AnyRope", axial.pairing, pairing);
+  }
 
   /// Constructs a Rope from a scaling rule that does not depend on the length.
   ///   Throws: ConfigError

@@ -6,10 +6,12 @@
 #include <posenc/core/list_view.hpp>
 #include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/frequency/frequencies.hpp>
+#include <posenc/rotary/pairing.hpp>
 #include <posenc/tensor/position_kind.hpp>
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -133,13 +135,29 @@ class PairAxes {
 struct AxialFrequencies {
   Frequencies frequencies;  ///< of all pairs, one axis after the other
   PairAxes axes;            ///< the axis of each pair
+  /// Pairing of the model's weights, if a function for one model made the frequencies. Rope and
+  /// AnyRope reject the other pairing. Reset it if your weights are permuted.
+  std::optional<PairingKind> pairing = std::nullopt;
 };
 
 namespace detail {
 
-/// Returns the frequencies, restricted to positions of one kind.
-inline AxialFrequencies restrict_to_kind(PositionKind kind, const AxialFrequencies& axial) {
-  return {axial.frequencies, axial.axes.with_kind(kind)};
+/// Returns the frequencies, restricted to positions of one kind and to one pairing.
+inline AxialFrequencies restrict_to_model(PositionKind kind, PairingKind pairing,
+                                          const AxialFrequencies& axial) {
+  return {axial.frequencies, axial.axes.with_kind(kind), pairing};
+}
+
+/// Throws ConfigError if the frequencies are of a model with another pairing.
+inline void check_pairing_of_model(const char* function, std::optional<PairingKind> of_model,
+                                   PairingKind pairing) {
+  if (!of_model || *of_model == pairing) return;
+  const auto name = [](PairingKind kind) {
+    return kind == PairingKind::HalfRotate ? "HalfRotate" : "Interleaved";
+  };
+  fail<ConfigError>(function, "the weights of the model of these frequencies are ", name(*of_model),
+                    " but the rope is ", name(pairing),
+                    "; if you have permuted the weights, reset AxialFrequencies::pairing");
 }
 
 /// Throws ConfigError unless the table is that of plain rope or has exactly `pairs` pairs.

@@ -114,10 +114,16 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
       : Rope(detail::evaluate(rule), rotary_offset, std::move(axes), policy) {}
 
   /// Constructs a rope from frequencies with a table of their axes, as for vision encodings.
-  ///   Throws: ConfigError
+  ///   Throws: ConfigError, also if they are of a model whose weights have another pairing
   explicit Rope(AxialFrequencies axial, Index rotary_offset = 0,
                 AnglePolicy policy = AnglePolicy::Exact)
-      : Rope(std::move(axial.frequencies), rotary_offset, std::move(axial.axes), policy) {}
+      : Rope(std::move(axial.frequencies), rotary_offset, std::move(axial.axes), policy) {
+    if constexpr (std::is_same_v<Pairing, Interleaved>) {
+      detail::check_pairing_of_model("Rope", axial.pairing, PairingKind::Interleaved);
+    } else if constexpr (std::is_same_v<Pairing, HalfRotate>) {
+      detail::check_pairing_of_model("Rope", axial.pairing, PairingKind::HalfRotate);
+    }
+  }
 
   /// Returns the factor for the softmax scale of attention.
   double softmax_scale_multiplier() const noexcept {
