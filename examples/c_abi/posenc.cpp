@@ -103,7 +103,8 @@ void assign(Field& field, const posenc_setting& setting) {
     }
     field = static_cast<Field>(value);
   } else {
-    throw ConfigError(std::string("posenc: ") + setting.name + " is no number; use a model's file");
+    throw ConfigError(std::string("posenc: ") + setting.name +
+                      " is not a number; use a model's file");
   }
 }
 

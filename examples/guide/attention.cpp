@@ -68,7 +68,7 @@ int main() {
                      .softcap_order = posenc::SoftcapOrder::BeforeBias},
                     posenc::Alibi({.heads = heads, .form = posenc::AlibiForm::Causal}));
   const auto last = [](Heads& x) { return posenc::slice_seq(posenc::bshd(x), seq - 1, 1); };
-  expect(last(out).row(0, 0, 0)[0] == last(same).row(0, 0, 0)[0], "hidden keys do not matter");
+  expect(last(out).row(0, 0, 0)[0] == last(same).row(0, 0, 0)[0], "masked keys do not matter");
 
   // T5's learned buckets, [num_buckets, heads] as in a checkpoint; T5 does not scale scores.
   Eigen::Tensor<float, 2, Eigen::RowMajor> buckets(32, heads);

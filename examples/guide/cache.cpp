@@ -154,7 +154,7 @@ void paging_and_shared_prefixes() {
       refused = n;  // nothing was written
     }
   }
-  expect(refused > 2 && cache.length(refused) == 0, "the pool refuses at its limit");
+  expect(refused > 2 && cache.length(refused) == 0, "the pool rejects keys beyond its limit");
   cache.clear(2);
   Text other(300, 21);
   step(cache, refused, other, 0, 300);

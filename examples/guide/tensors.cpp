@@ -71,7 +71,7 @@ int main() {
   }
   std::cout << message << '\n';
   expect(message ==
-             "posenc::Rope::rotate: head_dim (48) must hold the rotary channels [0, 64); x is "
+             "posenc::Rope::rotate: head_dim (48) must include the rotary channels [0, 64); x is "
              "[2, 8, 16, 48]",
          "the message names function, rule and values");
   return failures;

@@ -23,7 +23,7 @@ function wavelengthFigure(container, library, settings) {
     space.replaceChildren(plot({
       width: space.clientWidth, title: 'Wavelength of each pair', series, levels: [{ value: trained, name: `trained length, ${grouped(trained)} tokens` }],
       x: { label: 'pair', low: 0, high: Math.max(pairs - 1, 1) },
-      y: { label: 'wavelength, positions per turn', low: 1, high, log: true },
+      y: { label: 'wavelength, positions per rotation', low: 1, high, log: true },
     }));
     keys.replaceChildren(makeKey(series));
     const slow = Array.from(scaled).filter((w) => w > trained).length;

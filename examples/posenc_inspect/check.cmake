@@ -65,7 +65,7 @@ function(bytes name escapes)
 endfunction()
 if(POSENC_PRINTF)
   bytes(random.gguf "\\007\\221\\000\\377")
-  expect(1 "random.gguf: it is no text, and neither a config.json nor a GGUF file: its first byte is 0x07"
+  expect(1 "random.gguf: it is not text, and neither a config.json nor a GGUF file: its first byte is 0x07"
          "${SCRATCH}/random.gguf")
   bytes(model.safetensors "\\020\\000\\000\\000\\000\\000\\000\\000{}")
   expect(1 "model.safetensors: it is a safetensors file, neither a config.json nor a GGUF file; its model has"
@@ -83,7 +83,7 @@ expect(1 "broken.json: .*not JSON.*line 3, column 1" "${SCRATCH}/broken.json")
 
 # Advice of the library must name the switches of the program.
 file(WRITE "${SCRATCH}/unknown.json" "{\"model_type\": \"unheard_of\", \"head_dim\": 64, \"rope_theta\": 10000}")
-expect(1 "name the pairing of its channels with --pairing to read it" "${SCRATCH}/unknown.json")
+expect(1 "set the pairing of its channels with --pairing to read it" "${SCRATCH}/unknown.json")
 expect(0 "HalfRotate" "${SCRATCH}/unknown.json" --pairing half)
 expect(2 "--attn-factor needs relative or final, not both" "${llama}" --attn-factor both)
 file(WRITE "${SCRATCH}/dynamic.json" "{\"model_type\": \"llama\", \"head_dim\": 64, \"max_position_embeddings\": 4096, \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}}")

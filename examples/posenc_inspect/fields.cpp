@@ -137,7 +137,7 @@ std::string word(const posenc::LayerAttention& attention) {
   add("value_dim", value_dim);
   add("window", window);
   add("sinks", sinks);
-  if (turns_back) text += ", output turned back";
+  if (turns_back) text += ", output rotated back";
   add("qk_norm", qk_norm);
   return text;
 }

@@ -70,8 +70,9 @@ std::string why_not_a_configuration(std::string_view begin) {
   if (begin.substr(0, mark.size()) == mark || begin[first] == '{' || begin[first] == '[') return "";
   if (begins_as_text(begin)) return tour::cat("it is a text", remedy, ": it begins with no {");
   const auto byte = static_cast<unsigned>(static_cast<unsigned char>(begin.front()));
-  return tour::cat("it is no text, and neither a config.json nor a GGUF file: its first byte is 0x",
-                   std::hex, std::setw(2), std::setfill('0'), byte);
+  return tour::cat(
+      "it is not text, and neither a config.json nor a GGUF file: its first byte is 0x", std::hex,
+      std::setw(2), std::setfill('0'), byte);
 }
 
 }  // namespace inspect

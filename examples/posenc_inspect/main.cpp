@@ -184,9 +184,9 @@ struct Advice {
 };
 
 constexpr Advice advices[] = {
-    {"name the pairing of its channels in the options",
-     "name the pairing of its channels with --pairing"},
-    {"say which in the options", "say which with --attn-factor"},
+    {"set the pairing of its channels in the options",
+     "set the pairing of its channels with --pairing"},
+    {"choose one in the options", "choose one with --attn-factor"},
 };
 
 std::string with_own_switches(std::string message) {

@@ -125,16 +125,16 @@ class Errors(unittest.TestCase):
         x = normal(1, 2, 1, 8)
         before = x.copy()
         for error, words, call in [
-            (ValueError, "base must be given", lambda: posenc.Rope("Unscaled", pairing="half", rotary_dim=8)),
+            (ValueError, "base must be set", lambda: posenc.Rope("Unscaled", pairing="half", rotary_dim=8)),
             (ValueError, "has no field theta", lambda: posenc.Rope("Unscaled", pairing="half", theta=8)),
             (ValueError, "there is no rule", lambda: posenc.Rope("Unscale", pairing="half")),
             (TypeError, "pairing", lambda: posenc.Rope("Unscaled", rotary_dim=8, base=10000)),
             (ValueError, "pairing", lambda: posenc.Rope("Unscaled", pairing="neox", rotary_dim=8, base=10000)),
             (ValueError, "posenc::Rope::rotate", lambda: rope.rotate(x, np.arange(3))),
             (IndexError, "2305843009213693952", lambda: rope.rotate(x, np.array([0, 2**61]))),
-            (TypeError, "x is no float32", lambda: rope.rotate(x.astype(np.float64), 0)),
+            (TypeError, "x is not float32", lambda: rope.rotate(x.astype(np.float64), 0)),
             (TypeError, "x has no __dlpack__", lambda: rope.rotate([1.0], 0)),
-            (TypeError, "positions is no int32", lambda: rope.rotate(x, np.arange(2.0))),
+            (TypeError, "positions is not int32", lambda: rope.rotate(x, np.arange(2.0))),
             (ValueError, "strided channels", lambda: rope.rotate(normal(1, 2, 1, 16)[..., ::2], 0)),
             (ValueError, "causal", lambda: posenc.attention(x, x, x, causal="yes")),
             (ValueError, "one per head", lambda: posenc.attention(x, x, x, causal="no", alibi_slopes=[1, 2])),

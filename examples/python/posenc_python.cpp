@@ -49,7 +49,7 @@ class Tensor {
   posenc_heads heads() const {
     if (tensor_->ndim != 3 && tensor_->ndim != 4) fail<py::value_error>("is not [B, S, H, D]");
     const bool is_float = has_type(dl_float, 32);
-    if (!is_float && !has_type(dl_bfloat, 16)) fail<py::type_error>("is no float32 or bfloat16");
+    if (!is_float && !has_type(dl_bfloat, 16)) fail<py::type_error>("is not float32 or bfloat16");
     const int b = tensor_->ndim - 4;  // -1 without an axis of batch rows
     if (stride(b + 3) != 1 && extent(b + 3) > 1) fail<py::value_error>("has strided channels");
     return {data(),        is_float ? POSENC_FLOAT32 : POSENC_BFLOAT16,
@@ -63,7 +63,7 @@ class Tensor {
   posenc_positions positions() const {
     if (tensor_->ndim != 1 && tensor_->ndim != 2) fail<py::value_error>("is not [B, S] or [S]");
     const bool is_long = has_type(dl_int, 64);
-    if (!is_long && !has_type(dl_int, 32)) fail<py::type_error>("is no int32 or int64");
+    if (!is_long && !has_type(dl_int, 32)) fail<py::type_error>("is not int32 or int64");
     const int b = tensor_->ndim - 2;
     if (stride(b + 1) != 1 && extent(b + 1) > 1) fail<py::value_error>("has strided ids");
     return {data(), 0, is_long ? POSENC_INT64 : POSENC_INT32, extent(b), extent(b + 1), stride(b)};

@@ -91,7 +91,7 @@ void show_spectrum(Tour& tour) {
                 .blocks = {{"wavelengths", columns}}};
   figure.commands = R"(set title 'Wavelengths of RoPE, 128 rotary channels'
 set xlabel 'pair i'
-set ylabel 'wavelength, positions per turn'
+set ylabel 'wavelength, positions per rotation'
 set logscale y
 set format y '10^{%T}'
 set xrange [-1:64]

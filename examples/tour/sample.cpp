@@ -116,7 +116,7 @@ Sample read_sample(const std::filesystem::path& path) {
   sample.path = path;
   const std::string text = read_file(path);
   const std::vector<std::string> words = split_words(readable(text));
-  if (words.empty()) throw FileError(cat("the file ", path.string(), " holds no words"));
+  if (words.empty()) throw FileError(cat("the file ", path.string(), " has no words"));
   sample.bytes = static_cast<Index>(text.size());
   sample.words = static_cast<Index>(words.size());
   sample.vocabulary = static_cast<Index>(std::set<std::string>(words.begin(), words.end()).size());

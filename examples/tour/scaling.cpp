@@ -88,7 +88,7 @@ Figure wavelength_picture(const std::vector<Rule>& all) {
   figure.commands =
       R"(set title 'Wavelengths before and after scaling by 4: 128 channels, base 10000, L = 4096'
 set xlabel 'pair i'
-set ylabel 'wavelength, positions per turn'
+set ylabel 'wavelength, positions per rotation'
 set logscale y
 set format y '10^{%T}'
 set xrange [-1:64]
@@ -131,9 +131,9 @@ set yrange [0.2:5.5]
 set ytics (0.25, 0.5, 1, 2, 4)
 set grid y lc '#dddddd'
 set key bottom left reverse Left title 'scaling'
-set label 'angles never seen' at 63,3.4 right front
-set label 'seen' at 63,0.85 right front
-set label 'pairs that turn in training' at 22,4.8 center front
+set label 'untrained angles' at 63,3.4 right front
+set label 'trained angles' at 63,0.85 right front
+set label 'pairs with full rotations in training' at 22,4.8 center front
 )" + plot_all(all, "angles", "lines");
   return figure;
 }

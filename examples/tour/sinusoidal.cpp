@@ -150,7 +150,7 @@ void show(Tour& tour) {
   const double turn = 2 * std::acos(-1.0);
   const auto wavelength = [&](std::size_t pair) { return turn / inv_freq[pair]; };
   tour.report.paragraph(
-      "Channels 2i and 2i + 1 hold sin(p w) and cos(p w) of the position p, with w = "
+      "Channels 2i and 2i + 1 are sin(p w) and cos(p w) of the position p, with w = "
       "10000^(-2i / 128). They are like clock hands: the first makes a rotation in 6.3 positions, "
       "the "
       "last in tens of thousands. Values stay between -1 and 1.");

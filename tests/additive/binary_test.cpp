@@ -93,7 +93,7 @@ TEST_CASE("BinaryEncoding rejects bad input, and writes nothing") {
   using posenc::PositionError;
   CHECK_THROWS_MATCHES(
       BinaryEncoding({.values = BinaryValues::ZeroOne}), posenc::ConfigError,
-      Message("posenc::BinaryEncoding: model_dim must be given and positive but is 0"));
+      Message("posenc::BinaryEncoding: model_dim must be set and positive but is 0"));
   GuardedEmbeddings<float> x(1, 3, 3), before(1, 3, 3), narrow(1, 3, 2);
   x.fill(6);
   before.fill(6);

@@ -200,29 +200,28 @@ TEST_CASE("resize_grid and its adjoint reject bad settings by name") {
     return config;
   };
   check(with([](auto& c) { c.filter = ResizeFilter::Unspecified; }),
-        "filter must be given as Bilinear or Bicubic");
+        "filter must be set to Bilinear or Bicubic");
   check(with([](auto& c) { c.source = {}; }),
-        "rows of source and target must be given and positive but are 0 and 3");
+        "rows of source and target must be set and positive but are 0 and 3");
   check(with([](auto& c) {
           c.target = {3, 0};
         }),
-        "cols of source and target must be given and positive but are 2 and 0");
+        "cols of source and target must be set and positive but are 2 and 0");
   check(with([](auto& c) { c.prefix_tokens = -1; }),
         "prefix_tokens must not be negative but is -1");
   check(with([](auto& c) {
           c.antialias = true;
           c.coordinates = ResizeCoordinates::AlignCorners;
         }),
-        "antialias goes with HalfPixel, not with AlignCorners");
+        "antialias requires HalfPixel, not AlignCorners");
   check(with([](auto& c) {
           c.col_scale = 1.5;
           c.coordinates = ResizeCoordinates::AlignCorners;
         }),
-        "AlignCorners takes no scale, but that of the cols is 1.5");
-  check(with([](auto& c) { c.row_scale = 2; }),
-        "a scale of 2 does not turn 2 rows into 3 but into 4");
+        "AlignCorners does not use a scale, but the scale of the cols is 1.5");
+  check(with([](auto& c) { c.row_scale = 2; }), "a scale of 2 must resize 2 rows to 3, not to 4");
   check(with([](auto& c) { c.col_scale = std::nan(""); }),
-        "a scale of nan does not turn 2 cols into 3 but into nan");
+        "a scale of nan must resize 2 cols to 3, not to nan");
 }
 
 TEST_CASE("resize_grid and its adjoint reject tables that do not fit, and write nothing") {

@@ -173,24 +173,24 @@ TEST_CASE("Sinusoidal2d rejects bad settings by name") {
   for (const Index width : {0, -4, 9}) {
     CHECK_THROWS_MATCHES(
         make({.model_dim = width, .axis_order = row_first, .layout = concatenated}), ConfigError,
-        Message("posenc::Sinusoidal2d: model_dim must be given, positive and even but is " +
+        Message("posenc::Sinusoidal2d: model_dim must be set, positive and even but is " +
                 std::to_string(width)));
   }
   CHECK_THROWS_MATCHES(
       make({.model_dim = 8, .layout = concatenated}), ConfigError,
-      Message("posenc::Sinusoidal2d: axis_order must be given as ColumnFirst or RowFirst"));
+      Message("posenc::Sinusoidal2d: axis_order must be set to ColumnFirst or RowFirst"));
   CHECK_THROWS_MATCHES(
       make({.model_dim = 8, .axis_order = row_first}), ConfigError,
-      Message("posenc::Sinusoidal2d: layout must be given as Interleaved, Concatenated or "
+      Message("posenc::Sinusoidal2d: layout must be set to Interleaved, Concatenated or "
               "ConcatenatedEndInclusive"));
   CHECK_THROWS_MATCHES(make({.model_dim = 2, .axis_order = row_first, .layout = concatenated}),
                        ConfigError,
                        Message("posenc::Sinusoidal2d: a concatenated layout needs at least 2 "
-                               "channels an axis but has 1"));
+                               "channels per axis but has 1"));
   CHECK_THROWS_MATCHES(
       make({.model_dim = 8, .axis_order = row_first, .layout = concatenated, .base = 0}),
       ConfigError,
-      Message("posenc::Sinusoidal2d: base must be given, finite and greater than 1, but is 0"));
+      Message("posenc::Sinusoidal2d: base must be set, finite and greater than 1, but is 0"));
 }
 
 TEST_CASE("Sinusoidal2d rejects tensors and positions that do not fit") {

@@ -332,20 +332,19 @@ TEST_CASE("Sinusoidal rejects bad settings by name") {
   using posenc::ConfigError;
   const auto make = [](posenc::SinusoidalConfig config) { return Sinusoidal(config); };
   constexpr auto interleaved = SinusoidalLayout::Interleaved;
-  CHECK_THROWS_MATCHES(
-      make({.layout = interleaved}), ConfigError,
-      Message("posenc::Sinusoidal: model_dim must be given and positive but is 0"));
+  CHECK_THROWS_MATCHES(make({.layout = interleaved}), ConfigError,
+                       Message("posenc::Sinusoidal: model_dim must be set and positive but is 0"));
   CHECK_THROWS_MATCHES(
       make({.model_dim = 8}), ConfigError,
-      Message("posenc::Sinusoidal: layout must be given as Interleaved, Concatenated or "
+      Message("posenc::Sinusoidal: layout must be set to Interleaved, Concatenated or "
               "ConcatenatedEndInclusive"));
-  CHECK_THROWS_MATCHES(
-      make({.model_dim = 1, .layout = SinusoidalLayout::Concatenated}), ConfigError,
-      Message(
-          "posenc::Sinusoidal: a concatenated layout needs at least 2 channels an axis but has 1"));
+  CHECK_THROWS_MATCHES(make({.model_dim = 1, .layout = SinusoidalLayout::Concatenated}),
+                       ConfigError,
+                       Message("posenc::Sinusoidal: a concatenated layout needs at least 2 "
+                               "channels per axis but has 1"));
   CHECK_THROWS_MATCHES(
       make({.model_dim = 8, .layout = interleaved, .base = 1}), ConfigError,
-      Message("posenc::Sinusoidal: base must be given, finite and greater than 1, but is 1"));
+      Message("posenc::Sinusoidal: base must be set, finite and greater than 1, but is 1"));
   CHECK_THROWS_MATCHES(make({.model_dim = 8, .layout = interleaved, .start = Index{1} << 51}),
                        ConfigError,
                        Message("posenc::Sinusoidal: start must lie within 2^50 but is "

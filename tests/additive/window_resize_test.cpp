@@ -154,20 +154,21 @@ TEST_CASE("geometric resizes refuse what has no middle, and other kernels", "[re
         "odd but are 12 and 23");
   config = geometric({13, 13}, {23, 23});
   config.filter = ResizeFilter::Bicubic;
-  CHECK(refuse(config) == "posenc::resize_grid: Geometric goes with Bilinear, not with Bicubic");
+  CHECK(refuse(config) == "posenc::resize_grid: Geometric requires Bilinear, not Bicubic");
   config = geometric({13, 13}, {23, 23});
   config.antialias = true;
-  CHECK(refuse(config) == "posenc::resize_grid: antialias goes with HalfPixel, not with Geometric");
+  CHECK(refuse(config) == "posenc::resize_grid: antialias requires HalfPixel, not Geometric");
   config = geometric({13, 13}, {23, 23});
   config.row_scale = 23.0 / 13;
-  CHECK(refuse(config).find("Geometric takes no scale, but that of the rows is 1.76") !=
+  CHECK(refuse(config).find("Geometric does not use a scale, but the scale of the rows is 1.76") !=
         std::string::npos);
   CHECK(refuse(geometric({13, 13}, {23, 23}, -1)) ==
         "posenc::resize_grid: suffix_tokens must not be negative but is -1");
   config = geometric({13, 13}, {23, 23}, std::numeric_limits<Index>::max());
   config.prefix_tokens = 1;
-  CHECK(refuse(config).find("no table has 1 prefix_tokens and 9223372036854775807") !=
-        std::string::npos);
+  CHECK(refuse(config) ==
+        "posenc::resize_grid: prefix_tokens (1) and suffix_tokens (9223372036854775807) exceed "
+        "2^63 - 1 together");
 }
 
 }  // namespace window_resize_test

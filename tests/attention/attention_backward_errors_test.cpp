@@ -119,7 +119,7 @@ TEST_CASE("gradients have the shapes of what they are of", "[attention][backward
   for (const std::size_t count : std::vector<std::size_t>{0, 3, 5}) {
     CHECK(error_of<ShapeError>([=](Call& c) { c.of_slopes.resize(count, 7.0); }) ==
           name +
-              "bias_gradient must be as zero_gradient() of the bias makes it, of 4 numbers, but "
+              "bias_gradient must be the bias's zero_gradient(), of 4 numbers, but "
               "has " +
               std::to_string(count));
   }
@@ -139,16 +139,16 @@ TEST_CASE("gradients of biases are refused before anything is written",
     });
   };
   CHECK(run(kerple, of_kerple) ==
-        "posenc::KerpleGradient: what is added must have 4 r1 and 3 r2 but has 4 and 4");
+        "posenc::KerpleGradient: the gradient to add must have 4 r1 and 3 r2 but has 4 and 4");
   const std::vector<float> logits(40, 1.0F);
   posenc::ForgetGates gates(2, 4);
   gates.append({0, 1}, posenc::EmbeddingsView<const float>{logits.data(), 2, 5, 4});
   const std::vector<Index> sequences{0, 1};
   posenc::ForgetGradient of_gates(4, {5, 4});
-  CHECK(
-      run(posenc::ForgettingBias(gates, sequences), of_gates) ==
-      "posenc::ForgetGradient: what is added must have 4 heads and the tokens [5, 4] but has 4 and "
-      "[5, 5]");
+  CHECK(run(posenc::ForgettingBias(gates, sequences), of_gates) ==
+        "posenc::ForgetGradient: the gradient to add must have 4 heads and the tokens [5, 4] but "
+        "has 4 and "
+        "[5, 5]");
   CHECK_FALSE(call.written());
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("gradients do not share memory with themselves", "[attention][backward
     const std::string message = error_of<ShapeError>(break_it);
     CAPTURE(of, message);
     CHECK(message.find(name) == 0);
-    CHECK(message.find(" is written, so its elements must not share memory") != message.npos);
+    CHECK(message.find(" is an output, so its elements must not share memory") != message.npos);
     CHECK(message.find(of) != message.npos);
   };
   check("gradients.q", [](Call& c) { c.gradients.q.seq_stride = 0; });
@@ -177,15 +177,19 @@ TEST_CASE("attention_backward refuses what attention does", "[attention][backwar
           c.options.scale = std::numeric_limits<double>::infinity();
         }) == name + "scale must be finite but is inf");
   CHECK(error_of<ConfigError>([](Call& c) { c.options.softcap = 2; }) ==
-        name + "softcap (2) and softcap_order must be given together");
+        name + "softcap (2) and softcap_order must be set together");
   CHECK(error_of<ShapeError>([](Call& c) { c.options.additive.queries = 2; }) ==
         name + "additive [1, 4, 2, 5] must broadcast to [2, 4, 3, 5]");
+  CHECK(error_of<ShapeError>([](Call& c) { c.gradients.additive.queries = 2; }) ==
+        name +
+            "gradients.additive [1, 4, 2, 5] must have the shape of options.additive [1, 4, 3, "
+            "5]");
   const std::vector<Index> one{5};
   CHECK(error_of<ShapeError>([&](Call& c) { c.options.key_lengths = one; }) ==
         name + "key_lengths must have one entry for each of the 2 batch rows but has 1");
   CHECK(error_of<ShapeError>([](Call& c) {
           c.bias = posenc::Alibi({.heads = 3, .form = posenc::AlibiForm::Symmetric});
-        }) == name + "the bias is made for 3 heads but q has 4");
+        }) == name + "the bias is for 3 heads but q has 4");
   CHECK(error_of<ConfigError>([](Call& c) { c.options.causal = Causal::No; }).find(name) ==
         0);  // the bias needs the alignment of the queries
 }

@@ -78,13 +78,13 @@ TEST_CASE("q, k, v and out have to fit each other", "[attention][errors]") {
   CHECK(shape_error(q, {2, 5, 2, 7}, v, out) == name + "k [2, 5, 2, 7]" + k_rule);
   CHECK(shape_error(q, {2, 5, 3, 8}, {2, 5, 3, 6}, out) ==
         name +
-            "the 3 key heads must divide the 4 query heads; q is [2, 3, 4, 8], k is [2, 5, 3, 8]");
+            "the 3 KV heads must divide the 4 query heads; q is [2, 3, 4, 8], k is [2, 5, 3, 8]");
   CHECK(shape_error(q, {2, 5, 8, 8}, {2, 5, 8, 6}, out) ==
         name +
-            "the 8 key heads must divide the 4 query heads; q is [2, 3, 4, 8], k is [2, 5, 8, 8]");
+            "the 8 KV heads must divide the 4 query heads; q is [2, 3, 4, 8], k is [2, 5, 8, 8]");
   CHECK(shape_error(q, {2, 5, 0, 8}, {2, 5, 0, 6}, out) ==
         name +
-            "the 0 key heads must divide the 4 query heads; q is [2, 3, 4, 8], k is [2, 5, 0, 8]");
+            "the 0 KV heads must divide the 4 query heads; q is [2, 3, 4, 8], k is [2, 5, 0, 8]");
   const std::string v_rule = " must have the batch, length and heads of k [2, 5, 2, 8]";
   CHECK(shape_error(q, k, {1, 5, 2, 6}, out) == name + "v [1, 5, 2, 6]" + v_rule);
   CHECK(shape_error(q, k, {2, 4, 2, 6}, out) == name + "v [2, 4, 2, 6]" + v_rule);
@@ -115,9 +115,9 @@ TEST_CASE("scale, dropout and soft cap have to make sense", "[attention][errors]
             {.causal = Causal::No, .softcap = nan, .softcap_order = SoftcapOrder::BeforeBias}) ==
         cap_rule + "nan");
   CHECK(error_of<ConfigError>({.causal = Causal::No, .softcap = 2}) ==
-        name + "softcap (2) and softcap_order must be given together");
+        name + "softcap (2) and softcap_order must be set together");
   CHECK(error_of<ConfigError>({.causal = Causal::No, .softcap_order = SoftcapOrder::AfterBias}) ==
-        name + "softcap (0) and softcap_order must be given together");
+        name + "softcap (0) and softcap_order must be set together");
   CHECK(error_of<ConfigError>(
             {.causal = Causal::No, .softcap = 2, .softcap_order = SoftcapOrder::AfterBias}, {},
             {.returned = ReturnedScores::Capped}) ==
@@ -176,8 +176,8 @@ TEST_CASE("a bias is made for as many heads as there are queries", "[attention][
     return error_of<ShapeError>({.causal = Causal::BottomRight},
                                 posenc::Alibi({.heads = heads, .form = posenc::AlibiForm::Causal}));
   };
-  CHECK(error(3) == name + "the bias is made for 3 heads but q has 4");
-  CHECK(error(8) == name + "the bias is made for 8 heads but q has 4");
+  CHECK(error(3) == name + "the bias is for 3 heads but q has 4");
+  CHECK(error(8) == name + "the bias is for 8 heads but q has 4");
 }
 
 TEST_CASE("sinks are one per head, log-sum-exps one per query and head", "[attention][errors]") {
@@ -196,9 +196,8 @@ TEST_CASE("a window needs sides and a place", "[attention][errors]") {
         sides + "-2 and -1");
   CHECK(error_of<ConfigError>({.causal = Causal::TopLeft, .window = {.left = 0, .right = -7}}) ==
         sides + "0 and -7");
-  const std::string place = name +
-                            "a window without a causal mask needs query_starts where 3 queries "
-                            "meet 5 keys";
+  const std::string place =
+      name + "a window without a causal mask requires query_starts for 3 queries and 5 keys";
   CHECK(error_of<ConfigError>({.causal = Causal::No, .window = {.left = 1}}) == place);
   CHECK(error_of<ConfigError>({.causal = Causal::No, .window = {.right = 1}}) == place);
   const std::vector<Index> cu_q{0, 1, 3}, cu_k{0, 2, 5};
@@ -212,7 +211,7 @@ TEST_CASE("query_starts are for those who start there", "[attention][errors]") {
   const std::vector<Index> one{1}, three{1, 2, 3}, far{(Index{1} << 53) + 1}, low{-far[0]};
   CHECK(error_of<ConfigError>({.causal = Causal::FromStart}) ==
         name + "Causal::FromStart needs query_starts");
-  const std::string others = name + "query_starts go with Causal::FromStart or Causal::No";
+  const std::string others = name + "query_starts require Causal::FromStart or Causal::No";
   for (const Causal causal : {Causal::TopLeft, Causal::BottomRight, Causal::ByPosition}) {
     CHECK(error_of<ConfigError>({.causal = causal,
                                  .query_starts = one,
@@ -256,7 +255,7 @@ TEST_CASE("cu_seqlens are boundaries of the one batch row", "[attention][errors]
   CHECK(error({0, 1, 2, 3}, {0, 7, 2, 5}) ==
         name + "cu_seqlens_k must not descend but has 2 after 7");
   const std::string alone =
-      name + "cu_seqlens_q takes one batch row and no key_lengths but there are ";
+      name + "cu_seqlens_q requires one batch row and no key_lengths but there are ";
   CHECK(error_of<ConfigError>({.causal = Causal::No, .cu_seqlens_q = cu_q, .cu_seqlens_k = cu_k}) ==
         alone + "2 rows and 0 key_lengths");
   const std::vector<Index> length{5};
@@ -284,19 +283,25 @@ TEST_CASE("settings that float cannot hold are refused", "[attention][errors]") 
   }
 }
 
+TEST_CASE("rows of attention can be counted", "[attention][errors]") {
+  constexpr Index many = Index{1} << 31;
+  const posenc::HeadsView<float> q{nullptr, many, many, 4, 0}, k{nullptr, many, 1, 1, 0};
+  CHECK(message_of<ShapeError>([&] { posenc::attention(q, k, k, q, {.causal = Causal::No}); }) ==
+        "posenc::attention: 2147483648 times 4 heads times 2147483648 queries exceed 2^63 - 1");
+}
+
 TEST_CASE("merged pieces have the same shape", "[attention][merge][errors]") {
   Heads<float> a(2, 3, 4, 8), b(2, 3, 4, 7), fits(2, 3, 4, 8);
   Lse<float> right(2, 4, 3), wrong(2, 3, 4);
   CHECK(message_of<ShapeError>([&] {
           posenc::merge(a.view(), right.view(), b.view(), right.view());
         }) == "posenc::merge: out_b [2, 3, 4, 7] must have the shape of out_a [2, 3, 4, 8]");
-  const std::string rows = " must be [2, 4, 3]";
   CHECK(message_of<ShapeError>([&] {
           posenc::merge(a.view(), wrong.view(), fits.view(), right.view());
-        }) == "posenc::merge: lse_a [2, 3, 4] and lse_b [2, 4, 3]" + rows);
+        }) == "posenc::merge: lse_a [2, 3, 4] and lse_b [2, 4, 3] must be [2, 4, 3]");
   CHECK(message_of<ShapeError>([&] {
           posenc::merge(a.view(), right.view(), fits.view(), wrong.view());
-        }) == "posenc::merge: lse_a [2, 4, 3] and lse_b [2, 3, 4]" + rows);
+        }) == "posenc::merge: lse_a [2, 4, 3] and lse_b [2, 3, 4] must be [2, 4, 3]");
   bool written = false;
   a.for_each([&](float& value) { written |= !std::isnan(value); });
   CHECK(!written);

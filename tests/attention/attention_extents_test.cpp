@@ -294,7 +294,7 @@ TEST_CASE("merge refuses extents that are none", "[attention][merge][errors][ext
   }));
 }
 
-TEST_CASE("layers and modules refuse dimensions that no memory holds", "[mha][errors][extents]") {
+TEST_CASE("layers and modules reject dimensions beyond memory", "[mha][errors][extents]") {
   const auto bad = [&](Index value) {
     INFO(value);
     CHECK(refused([&] { posenc::Linear<float>(value, 4, true); }));
@@ -315,8 +315,9 @@ TEST_CASE("layers and modules refuse dimensions that no memory holds", "[mha][er
   for (const Index value : negative) bad(value);
   for (const Index value : huge) bad(value);
   constexpr Index wide = Index{1} << 32;
-  CHECK_THROWS_AS(MultiHeadAttention<float>({.model_dim = 4, .heads = wide, .head_dim = wide}),
-                  ConfigError);
+  CHECK_THROWS_WITH(MultiHeadAttention<float>({.model_dim = 4, .heads = wide, .head_dim = wide}),
+                    "posenc::MultiHeadAttention: the query projection of 4 times 4294967296 times "
+                    "4294967296 values must fit into memory");
   CHECK_THROWS_AS(
       MultiHeadAttention<float>({.model_dim = wide, .heads = 1 << 16, .head_dim = 1 << 16}),
       ConfigError);

@@ -64,7 +64,7 @@ TEST_CASE("a bias needs positions where nothing implies them", "[attention][posi
   const Shape shape{1, 2, 2, 3, 8};
   Case<float> c(shape, 2);
   CHECK(message_of<ConfigError>([&] { c.run({.causal = Causal::No}, alibi_of(shape)); }) ==
-        "posenc::attention: a bias needs query_positions or query_starts where 3 queries meet 8 "
+        "posenc::attention: a bias requires query_positions or query_starts for 3 queries and 8 "
         "keys without a causal alignment");
   const support::Heads<float> untouched(1, 3, 2, 8);
   CHECK(support::same_bits(c.out.view(), support::Heads<float>(untouched).view()));
@@ -81,7 +81,7 @@ TEST_CASE("positions of the keys alone do not say where the queries stand",
   for (const auto causal : {Causal::No, Causal::TopLeft, Causal::BottomRight}) {
     CHECK(message_of<ConfigError>([&] {
             c.run({.causal = causal, .key_positions = Positions::range(100, 3)}, alibi_of(shape));
-          }) == "posenc::attention: a bias needs query_positions where key_positions are given");
+          }) == "posenc::attention: a bias requires query_positions if key_positions are set");
   }
   CHECK_NOTHROW(c.run({.causal = Causal::No, .key_positions = Positions::range(100, 3)}));
 }

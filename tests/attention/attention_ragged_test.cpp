@@ -147,12 +147,12 @@ TEST_CASE("a ragged call that does not fit its cache is refused, and nothing wri
         append + "cu_seqlens must begin with 0 and end with 136 but goes from 0 to 135");
   CHECK(refused({0, 1, 2}, {0, 137, 5, 136}) ==
         append + "cu_seqlens must not descend but has 5 after 137");
-  CHECK(refused({0, 0}, {0, 5, 136}) == append + "sequence 0 is named twice");
+  CHECK(refused({0, 0}, {0, 5, 136}) == append + "sequence 0 is listed twice");
   CHECK(refused({0, 5}, {0, 5, 136}) == append + "sequence 5 must lie within [0, 5)");
   KvCache<float> small(full_cache(128, 5));
-  CHECK(message_of<ShapeError>([&] {
-          small.append(sequences, offsets, tokens.k.view(), tokens.v.view());
-        }) == append + "sequence 4 holds 0 keys, and with 130 more would pass the capacity of 128");
+  CHECK(message_of<ShapeError>(
+            [&] { small.append(sequences, offsets, tokens.k.view(), tokens.v.view()); }) ==
+        append + "sequence 4 holds 0 keys, and with 130 more would exceed the capacity of 128");
   CHECK(small.length(3) == 0);
   const KvBlockPool pool({3 * cache.block_bytes()});
   KvCache<float> pooled(full_cache(600, 5), pool);
@@ -180,7 +180,7 @@ TEST_CASE("a ragged call that does not fit its cache is refused, and nothing wri
   CHECK(call(shape, {0, 1}, {0, 5, 99}, tokens.k.view()) ==
         attention + "cu_seqlens_q must begin with 0 and end with 136 but goes from 0 to 99");
   CHECK(call(shape, {0, 1}, {0, 5, 136}, two.view()) ==
-        attention + "cu_seqlens_q takes one batch row but q is [2, 68, 2, 5]");
+        attention + "cu_seqlens_q requires one batch row but q is [2, 68, 2, 5]");
   CHECK(call(shape, {0, 5}, {0, 5, 136}, tokens.k.view()) ==
         attention + "sequences must lie within the cache's 5 but one is 5");
   // A window without a causal rule requires equal lengths of queries and keys in all sequences, not
@@ -253,8 +253,8 @@ TEST_CASE("a module over a cache takes a ragged batch as a call for each sequenc
                 view(got.data(), total),
                 {.causal = Causal::BottomRight, .window = window, .cu_seqlens_q = offsets});
           }) ==
-          "posenc::MultiHeadAttention::forward: options.key_positions must be given where "
-          "positions are not places: token 0 of batch row 0 stands at 0 but will be key " +
+          "posenc::MultiHeadAttention::forward: options.key_positions must be set if positions "
+          "differ from key indices: token 0 of batch row 0 stands at 0 but will be key " +
               std::to_string(starts[0]));
     CHECK(same(together, before));
     CHECK_THROWS_AS(module.forward(view(x.data(), total), positions, together, sequences,

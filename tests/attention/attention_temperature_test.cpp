@@ -142,9 +142,9 @@ TEST_CASE("a temperature that cannot be placed is refused", "[attention][errors]
   };
   const std::string name = "posenc::attention: ";
   CHECK(refuse({.causal = Causal::TopLeft, .temperature = rising}) ==
-        name + "temperature and temperature_of must be given together");
+        name + "temperature and temperature_of must be set together");
   CHECK(refuse({.causal = Causal::TopLeft, .temperature_of = TemperatureOf::BiasedScores}) ==
-        name + "temperature and temperature_of must be given together");
+        name + "temperature and temperature_of must be set together");
   CHECK(refuse({.causal = Causal::TopLeft,
                 .temperature = rising,
                 .temperature_of = TemperatureOf::CappedScores}) ==
@@ -153,8 +153,8 @@ TEST_CASE("a temperature that cannot be placed is refused", "[attention][errors]
                 .temperature = rising,
                 .temperature_of = TemperatureOf::ScaledScores}) ==
         name +
-            "temperature needs query_positions or query_starts where 2 queries meet 3 keys "
-            "without a causal alignment");
+            "temperature requires query_positions or query_starts for 2 queries and 3 keys without "
+            "a causal alignment");
 }
 
 }  // namespace attention_temperature_test

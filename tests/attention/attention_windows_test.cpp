@@ -150,7 +150,7 @@ TEST_CASE("windows as wide as can be written hide nothing", "[attention][window]
 TEST_CASE("a window must show the query's own key", "[attention][window][errors]") {
   using support::message_of;
   const std::string rule =
-      "posenc::sliding_window: a window must show at least the query's own key but shows ";
+      "posenc::sliding_window: window must be at least 1, the query's own key, but is ";
   CHECK(message_of<posenc::ConfigError>([] { sliding_window(0); }) == rule + "0");
   CHECK(message_of<posenc::ConfigError>([] { sliding_window(-4); }) == rule + "-4");
 }

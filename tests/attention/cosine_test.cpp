@@ -98,6 +98,12 @@ TEST_CASE("cosine attention asks for a scale per head", "[cosine]") {
             [&] { posenc::cosine_queries(view, std::vector<double>{1}); }) ==
         "posenc::cosine_queries: logit_scale must have a value for each head but has 1; q is "
         "[1, 1, 2, 4]");
+  std::vector<double> one(1);
+  CHECK(message_of<posenc::ShapeError>([&] {
+          posenc::cosine_queries_backward(view, std::vector<double>{1, 2}, view, one);
+        }) ==
+        "posenc::cosine_queries_backward: logit_scale must have one value per head, and "
+        "logit_gradient one per head or none, but they have 2 and 1; q is [1, 1, 2, 4]");
   CHECK_THROWS_AS(posenc::cosine_keys(HeadsView<float>{nullptr, 1, 1, 2, 4}), posenc::ShapeError);
   HeadsView<float> shared = view;
   shared.head_stride = 0;

@@ -182,7 +182,7 @@ TEST_CASE("dropout needs places where nothing implies them", "[dropout][attentio
   CHECK(support::message_of<posenc::ConfigError>([&] {
           c.run({.causal = Causal::No, .dropout = {0.5, 1}});
         }) ==
-        "posenc::attention: dropout needs query_positions or query_starts where 2 queries meet 5 "
+        "posenc::attention: dropout requires query_positions or query_starts for 2 queries and 5 "
         "keys without a causal alignment");
   CHECK_NOTHROW(c.run({.causal = posenc::Causal::BottomRight, .dropout = {0.5, 1}}));
 }

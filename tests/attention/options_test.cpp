@@ -30,7 +30,7 @@ using support::message_of;
 namespace {
 
 const std::string rule =
-    "causal must be given as Causal::No (every key), TopLeft, BottomRight (what decoding takes), "
+    "causal must be set to Causal::No (every key), TopLeft, BottomRight (for decoding), "
     "FromStart or ByPosition";
 
 constexpr Index heads = 2, dim = 4;

@@ -291,7 +291,7 @@ TEST_CASE("gradients of relative biases have the shapes of what they are of",
   wrong.table.seq -= 1;
   CHECK(message_of<posenc::ShapeError>([&] { call.back(Eigen::DefaultDevice(), wrong); }) ==
         "posenc::attention_backward: RelativeGradient::table [1, 6, 1, 4] must have the shape of "
-        "what it is of [1, 7, 1, 4]");
+        "its tensor [1, 7, 1, 4]");
 }
 
 }  // namespace relative_backward_test

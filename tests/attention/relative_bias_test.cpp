@@ -145,11 +145,11 @@ TEST_CASE("a relative bias that does not fit is refused before anything is writt
   using B = RelativeBias<float>;
   CHECK(
       message_of<ConfigError>(message([](B& b) { b.index.order = RelativeOrder::Unspecified; })) ==
-      "posenc::attention: RelativeIndex::order must be given as KeyMinusQuery or QueryMinusKey");
+      "posenc::attention: RelativeIndex::order must be set to KeyMinusQuery or QueryMinusKey");
   CHECK(message_of<ConfigError>(message([](B& b) { b.index.beyond = BeyondTable::Unspecified; })) ==
-        "posenc::attention: RelativeIndex::beyond must be given as Nearest, Nothing or Refused");
+        "posenc::attention: RelativeIndex::beyond must be set to Nearest, Nothing or Refused");
   CHECK(message_of<ConfigError>(message([](B& b) { b.scale = RelativeScale::Unspecified; })) ==
-        "posenc::attention: RelativeBias::scale must be given as Scaled or Unscaled");
+        "posenc::attention: RelativeBias::scale must be set to Scaled or Unscaled");
   CHECK(message_of<ConfigError>(message([](B& b) { b.table = {}; })) ==
         "posenc::attention: RelativeBias needs a table, a key_table or both");
   CHECK(message_of<ShapeError>(message([&](B& b) { b.table = narrow.view(); })) ==
@@ -161,12 +161,20 @@ TEST_CASE("a relative bias that does not fit is refused before anything is writt
         "heads of q "
         "[2, 5, 4, 8]");
   CHECK(message_of<PositionError>(message([](B& b) { b.index.first = -3; })) ==
-        "posenc::attention: the relative table holds the distances key - query from -3 to 5, but "
+        "posenc::attention: the relative table has the distances key - query from -3 to 5, but "
         "the query "
-        "at 4 sees the key at 0");
+        "at 4 attends to the key at 0");
   CHECK(
       message_of<PositionError>(message([](B& b) { b.index.first = Index{1} << 60; })) ==
       "posenc::attention: RelativeIndex::first must lie within +-2^52 but is 1152921504606846976");
+  const auto rows_of_table = [&](Index count) {
+    return message([&, count](B& b) { b.table = {table.view().data, 1, count, 1, 8, 0, 0, 8}; });
+  };
+  CHECK(message_of<ShapeError>(rows_of_table(0)) ==
+        "posenc::attention: a relative table must have at least one row");
+  CHECK(message_of<ShapeError>(rows_of_table(Index{1} << 31)) ==
+        "posenc::attention: a relative table must have at most 2147483647 rows but has "
+        "2147483648");
   const std::vector<Index> rows{0, 9};
   CHECK(message_of<ShapeError>(message([&](B& b) { b.index.rows = rows; })) ==
         "posenc::attention: RelativeIndex::rows must lie within the table's 9 rows but one is 9");
@@ -220,8 +228,8 @@ TEST_CASE("keys that a query does not see may be beyond a relative table",
           posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.out.view(),
                             {.causal = Causal::No, .keep = more.view()}, bias);
         }) ==
-        "posenc::attention: the relative table holds the distances key - query from -4 to 0, but "
-        "the query at 0 sees the key at 1");
+        "posenc::attention: the relative table has the distances key - query from -4 to 0, but "
+        "the query at 0 attends to the key at 1");
 }
 
 TEST_CASE("what is added to heads gets the sum over tokens", "[relative]") {
@@ -230,10 +238,13 @@ TEST_CASE("what is added to heads gets the sum over tokens", "[relative]") {
   posenc::add_heads_gradient(posenc::HeadsView<const float>{grad.data(), 2, 3, 2, 2},
                              {gradient.data(), 1, 1, 2, 2});
   CHECK(gradient == std::vector<float>{1, 6, 12, 18});
-  CHECK_THROWS_AS(
-      posenc::add_heads_gradient(posenc::HeadsView<const float>{grad.data(), 2, 3, 2, 2},
-                                 {gradient.data(), 1, 2, 1, 2}),
-      posenc::ShapeError);
+  const posenc::HeadsView<float> heads{grad.data(), 2, 3, 2, 2};
+  CHECK(message_of<ShapeError>([&] {
+          posenc::add_heads_gradient<float>(heads, {gradient.data(), 1, 2, 1, 2});
+        }) == "posenc::add_heads_gradient: gradient [1, 2, 1, 2] must be [1, 1, 2, 2]");
+  CHECK(message_of<ShapeError>([&] {
+          posenc::add_to_heads(heads, {gradient.data(), 1, 1, 1, 4}, heads);
+        }) == "posenc::add_to_heads: bias [1, 1, 1, 4] must be [1, 1, 2, 2]");
 }
 
 }  // namespace relative_bias_test

@@ -3,6 +3,7 @@
 #include "kv/decode_case.hpp"
 #include "support/allocations.hpp"
 #include "support/catch.hpp"
+#include "support/throws.hpp"
 #include <posenc/attention/workspace.hpp>
 
 #include <cmath>
@@ -147,6 +148,12 @@ TEST_CASE("the workspace does not grow with the sequence", "[attention][workspac
   }
   CHECK(sizes[0] == sizes[1]);
   CHECK(sizes[1] < std::size_t{1} << 20);
+}
+
+TEST_CASE("scratch arenas have a count that is not negative", "[attention][workspace][errors]") {
+  posenc::detail::ScratchArenas arenas;
+  CHECK(support::message_of<posenc::ShapeError>([&] { arenas.reserve(-1, 8); }) ==
+        "posenc::ScratchArenas::reserve: arenas must not be negative but are -1");
 }
 
 }  // namespace workspace_test

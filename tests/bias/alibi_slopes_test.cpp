@@ -89,9 +89,9 @@ TEST_CASE("max_bias is the exponent of the smallest slope of a power of two", "[
 TEST_CASE("slopes need heads and a positive max_bias", "[alibi][errors]") {
   const std::string name = "posenc::alibi_slopes: ";
   CHECK(message_of<ConfigError>([] { alibi_slopes(0); }) ==
-        name + "heads must be given and positive but is 0");
+        name + "heads must be set and positive but is 0");
   CHECK(message_of<ConfigError>([] { alibi_slopes(-3); }) ==
-        name + "heads must be given and positive but is -3");
+        name + "heads must be set and positive but is -3");
   CHECK(message_of<ConfigError>([] { alibi_slopes((1 << 24) + 1); }) ==
         name + "heads must not exceed 2^24 but is 16777217");
   CHECK(message_of<ConfigError>([] { alibi_slopes(8, 0); }) ==

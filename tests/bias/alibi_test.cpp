@@ -239,11 +239,11 @@ TEST_CASE("empty tiles are legal", "[alibi]") {
 TEST_CASE("Alibi checks its settings", "[alibi][errors]") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   CHECK(message_of<ConfigError>([] { Alibi({.form = AlibiForm::Causal}); }) ==
-        "posenc::alibi_slopes: heads must be given and positive but is 0");
+        "posenc::alibi_slopes: heads must be set and positive but is 0");
   CHECK(message_of<ConfigError>([] { Alibi({.heads = 4}); }) ==
-        "posenc::Alibi: form must be given as Causal or Symmetric");
+        "posenc::Alibi: form must be set to Causal or Symmetric");
   CHECK(message_of<ConfigError>([] { Alibi(Values{1}, AlibiForm::Unspecified); }) ==
-        "posenc::Alibi: form must be given as Causal or Symmetric");
+        "posenc::Alibi: form must be set to Causal or Symmetric");
   CHECK(message_of<ConfigError>([] {
           Alibi({.heads = 4, .form = AlibiForm::Causal, .max_bias = -8});
         }) == "posenc::alibi_slopes: max_bias must be positive and finite but is -8");

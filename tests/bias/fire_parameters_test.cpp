@@ -55,7 +55,7 @@ TEST_CASE("FIRE's parameters of another shape are not added", "[fire][errors]") 
   wider.hidden_bias.resize(4);
   wider.output_bias.resize(1);
   CHECK(message_of<posenc::ShapeError>([&] { sum += wider; }) ==
-        "posenc::FireParameters: what is added must have the shape of what it is added to, width 2 "
+        "posenc::FireParameters: the parameters to add must have the same shape, width 2 "
         "and 3 heads, but has 4 and 1");
 }
 

@@ -151,10 +151,9 @@ TEST_CASE("FIRE checks its settings", "[fire][errors]") {
     return message_of<ConfigError>([&] { Fire{bad}; });
   };
   const std::string name = "posenc::Fire: ";
-  CHECK(refuse([](auto& p) { p.c = 0; }) ==
-        name + "c must be given, positive and finite, but is 0");
+  CHECK(refuse([](auto& p) { p.c = 0; }) == name + "c must be set, positive and finite, but is 0");
   CHECK(refuse([](auto& p) { p.threshold = -1; }) ==
-        name + "threshold must be given, positive and finite, but is -1");
+        name + "threshold must be set, positive and finite, but is -1");
   CHECK(refuse([](auto& p) { p.hidden_bias.push_back(1); }) ==
         name +
             "hidden_weight and hidden_bias must be [width], output_weight [heads, width] and "

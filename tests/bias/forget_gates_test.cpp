@@ -180,23 +180,23 @@ TEST_CASE("gates that cannot be appended, saved, restored or erased leave all as
         "has 2");
   CHECK(message_of<ShapeError>([&] {
           gates.append({1, 1}, {0, 3, 6}, view(z, 0, 6));
-        }) == "posenc::ForgetGates::append: sequence 1 is named twice");
+        }) == "posenc::ForgetGates::append: sequence 1 is listed twice");
   CHECK(message_of<ShapeError>([&] { gates.copy_sums(0, 2, three); }) ==
         "posenc::ForgetGates::copy_sums: sequence 0 has the tokens 0 to 3, but 3 from 2 on are "
-        "asked for");
+        "requested");
   CHECK(message_of<ShapeError>([&] { gates.copy_sums(0, 0, wrong); }) ==
         "posenc::ForgetGates::copy_sums: sums [1, 3, 3] must be [1, n, 2]");
   CHECK(message_of<ShapeError>([&] { gates.restore(0, 0, wrong); }) ==
         "posenc::ForgetGates::restore: sums [1, 3, 3] must be [1, n, 2]");
-  CHECK(
-      message_of<ShapeError>([&] { gates.restore(0, -1, three); }) ==
-      "posenc::ForgetGates::restore: tokens are numbered from 0 to 2^53, but the first is -1 of 3");
+  CHECK(message_of<ShapeError>([&] { gates.restore(0, -1, three); }) ==
+        "posenc::ForgetGates::restore: token indices must lie between 0 and 2^53, but the first is "
+        "-1 of 3");
   CHECK(message_of<ShapeError>([&] { gates.erase(0, 2, 3); }) ==
-        "posenc::ForgetGates::erase: sequence 0 has the tokens 0 to 3, but 3 from 2 on are asked "
-        "for");
+        "posenc::ForgetGates::erase: sequence 0 has the tokens 0 to 3, but 3 from 2 on are "
+        "requested");
   CHECK(message_of<ShapeError>([&] { gates.erase(0, 2, -1); }) ==
-        "posenc::ForgetGates::erase: sequence 0 has the tokens 0 to 3, but -1 from 2 on are asked "
-        "for");
+        "posenc::ForgetGates::erase: sequence 0 has the tokens 0 to 3, but -1 from 2 on are "
+        "requested");
   CHECK(message_of<ShapeError>([&] { gates.erase(0, 5, 0); }) ==
         "posenc::ForgetGates::erase: the first token must lie within [0, 4], the tokens of "
         "sequence 0, but is 5");

@@ -160,12 +160,14 @@ TEST_CASE("gradients of gates that do not fit are refused", "[bias][forgetting][
   CHECK(message_of<ShapeError>([&] {
           gradient += ForgetGradient(2, {4, 2});
         }) ==
-        "posenc::ForgetGradient: what is added must have 2 heads and the tokens [4, 3] but has 2 "
+        "posenc::ForgetGradient: the gradient to add must have 2 heads and the tokens [4, 3] but "
+        "has 2 "
         "and [4, 2]");
   CHECK(message_of<ShapeError>([&] {
           gradient += ForgetGradient(1, {4, 3});
         }) ==
-        "posenc::ForgetGradient: what is added must have 2 heads and the tokens [4, 3] but has 1 "
+        "posenc::ForgetGradient: the gradient to add must have 2 heads and the tokens [4, 3] but "
+        "has 1 "
         "and [4, 3]");
   CHECK(message_of<ShapeError>([&] { gradient.add(2, 0, 0, 0, tile(1, 1)); }) ==
         "posenc::ForgetGradient::add: sequences must lie within the 2 but are 1 from 2 on");
@@ -188,14 +190,18 @@ TEST_CASE("gradients of gates that do not fit are refused", "[bias][forgetting][
         "tokens of sequence 1");
   CHECK(message_of<ShapeError>([] {
           ForgetGradient(2, {3, -1});
-        }) == "posenc::ForgetGradient: no memory holds the gates of -1 tokens and 2 heads");
+        }) ==
+        "posenc::ForgetGradient: the tokens of a sequence must not be negative and must fit into "
+        "memory, but are -1 with 2 heads");
   CHECK(message_of<ShapeError>([] { posenc::TableGradient(Index{1} << 40, Index{1} << 40); }) ==
-        "posenc::TableGradient: no memory holds a table of 1099511627776 by 1099511627776");
+        "posenc::TableGradient: rows (1099511627776) and cols (1099511627776) must not be "
+        "negative, and their product must fit into memory");
   auto flat = view(1, 3, 2);
   flat.seq_stride = 0;
   CHECK(message_of<ShapeError>([&] { gradient.log_gates(0, flat); }) != "nothing was thrown");
   CHECK(message_of<ShapeError>([&] { gradient.logits<float>(0, view(1, 3, 2), view(1, 2, 2)); }) ==
-        "posenc::ForgetGradient::logits: grad_logits must be as the logits [1, 3, 2] but is [1, 2, "
+        "posenc::ForgetGradient::logits: grad_logits must have the shape of the logits [1, 3, 2] "
+        "but is [1, 2, "
         "2]");
   for (const float value : memory) CHECK(value == 5);
 }

@@ -211,6 +211,14 @@ TEST_CASE("gates that do not fit are refused", "[bias][forgetting][errors]") {
       message_of<ShapeError>([] { ForgetGates(1, 0); }) ==
       "posenc::ForgetGates: there must be at least one head, and no negative number of sequences, "
       "but there are 0 and 1");
+  CHECK(message_of<ShapeError>([] { ForgetGates(Index{1} << 40, 1 << 20); }) ==
+        "posenc::ForgetGates: the gates of 1099511627776 sequences with 1048576 heads must fit "
+        "into memory");
+  const double gate = 1;
+  CHECK(message_of<ShapeError>([&] {
+          gates.append(0, EmbeddingsView<const double>{&gate, 1, Index{1} << 53, 2, 0, 0});
+        }) ==
+        "posenc::ForgetGates::append: 2 gates of 9007199254740992 tokens must fit into memory");
   CHECK(message_of<ShapeError>([&] { gates.append(2, logits.view()); }) ==
         "posenc::ForgetGates::append: sequence must lie within the 2 sequences but is 2");
   CHECK(message_of<ShapeError>([&] {
@@ -219,7 +227,7 @@ TEST_CASE("gates that do not fit are refused", "[bias][forgetting][errors]") {
   const std::vector<double> two(8);
   CHECK(message_of<ShapeError>([&] {
           gates.append({1, 1}, EmbeddingsView<const double>{two.data(), 2, 2, 2});
-        }) == "posenc::ForgetGates::append: sequence 1 is named twice");
+        }) == "posenc::ForgetGates::append: sequence 1 is listed twice");
   gates.append(0, logits.view());
   CHECK(gates.length(0) == 4);
   CHECK(message_of<ShapeError>([&] { gates.truncate(0, 5); }) ==
@@ -230,8 +238,16 @@ TEST_CASE("gates that do not fit are refused", "[bias][forgetting][errors]") {
         "sequence 0, but is -1");
 
   const std::vector<Index> one{0}, none;
+  CHECK(message_of<ConfigError>([&] {
+          biases(ForgettingBias(gates, one), 1, 2, 4,
+                 {.causal = Causal::No,
+                  .query_positions = posenc::Positions::range(2, 2),
+                  .key_positions = posenc::Positions::range(0, 4)});
+        }) ==
+        "posenc::attention: ForgettingBias requires a causal alignment or query_starts, "
+        "which define the token of each query");
   CHECK(message_of<ShapeError>([&] { biases(ForgettingBias(gates, none), 1, 2, 4); }) ==
-        "posenc::attention: ForgettingBias names 0 sequences, but the call has one numbered 0");
+        "posenc::attention: ForgettingBias lists 0 sequences, but the call has a sequence 0");
   CHECK(message_of<ShapeError>([&] { biases(ForgettingBias(gates, one), 1, 2, 5); }) ==
         "posenc::attention: ForgetGates has the tokens 0 to 3 of sequence 0, but the keys are 0 to "
         "4");

@@ -121,7 +121,7 @@ TEST_CASE("KERPLE checks its settings", "[kerple][errors]") {
   };
   const auto logarithm = KerpleForm::Logarithmic;
   const std::string name = "posenc::Kerple: ";
-  CHECK(refuse({.r1 = {1}, .r2 = {1}}) == name + "form must be given as Logarithmic or Power");
+  CHECK(refuse({.r1 = {1}, .r2 = {1}}) == name + "form must be set to Logarithmic or Power");
   CHECK(refuse({.form = logarithm}) ==
         name + "r1 and r2 must have a value for each head but have 0 and 0");
   CHECK(refuse({.form = logarithm, .r1 = {1, 2}, .r2 = {1}}) ==

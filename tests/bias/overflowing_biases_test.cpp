@@ -110,8 +110,8 @@ TEST_CASE("KERPLE's logarithm in double where a search found it off", "[kerple]"
 
 TEST_CASE("ALiBi and FIRE refuse what no score could hold", "[bias][errors]") {
   CHECK(message_of<ConfigError>([] { Alibi({1e200}, AlibiForm::Causal, 1e200); }) ==
-        "posenc::Alibi: scale times slope must be 0 or of a magnitude from 2^-900 to what a double "
-        "holds, but they are 1e+200 and 1e+200");
+        "posenc::Alibi: scale times slope must be 0 or of a magnitude from 2^-900 to the largest "
+        "double, but they are 1e+200 and 1e+200");
   const posenc::FireParameters good{.c = 1,
                                     .threshold = 1,
                                     .hidden_weight = {1},

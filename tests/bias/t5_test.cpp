@@ -135,7 +135,7 @@ TEST_CASE("T5's settings that cannot be right are refused", "[t5]") {
   const auto refuse = [](const T5BiasConfig& config) {
     return message_of<ConfigError>([&] { T5Buckets{config}; });
   };
-  CHECK(refuse({}) == "posenc::T5Buckets: direction must be given as Bidirectional or Causal");
+  CHECK(refuse({}) == "posenc::T5Buckets: direction must be set to Bidirectional or Causal");
   CHECK(refuse({.buckets = 31, .direction = T5Direction::Bidirectional}) ==
         "posenc::T5Buckets: buckets must be at least 4 and even and at most 1048576 but are 31");
   CHECK(refuse({.buckets = 1, .direction = T5Direction::Causal}) ==
@@ -143,8 +143,8 @@ TEST_CASE("T5's settings that cannot be right are refused", "[t5]") {
   CHECK(refuse({.buckets = 1048577, .max_distance = 1 << 24, .direction = T5Direction::Causal}) ==
         "posenc::T5Buckets: buckets must be at least 2 and at most 1048576 but are 1048577");
   CHECK(refuse({.max_distance = 8, .direction = T5Direction::Bidirectional}) ==
-        "posenc::T5Buckets: max_distance must be more than the 8 distances with a bucket of their "
-        "own, and at most 2^53, but is 8");
+        "posenc::T5Buckets: max_distance must be more than the 8 distances that have individual "
+        "buckets, and at most 2^53, but is 8");
   const Table table(31, 2);
   CHECK(message_of<ShapeError>([&] { posenc::T5Bias(posenc::table_view(table), encoder); }) ==
         "posenc::T5Bias: table must have a row for each of the 32 buckets but is [31, 2]");

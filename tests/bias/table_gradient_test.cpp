@@ -36,14 +36,15 @@ TEST_CASE("tables of gradients of impossible or other extents are rejected", "[b
   const auto error = [](Index rows, Index cols) {
     return message_of<posenc::ShapeError>([&] { TableGradient table(rows, cols); });
   };
-  CHECK(error(-1, 2) == "posenc::TableGradient: no memory holds a table of -1 by 2");
+  const std::string rule = " must not be negative, and their product must fit into memory";
+  CHECK(error(-1, 2) == "posenc::TableGradient: rows (-1) and cols (2)" + rule);
   CHECK(error(Index{1} << 40, Index{1} << 40) ==
-        "posenc::TableGradient: no memory holds a table of 1099511627776 by 1099511627776");
+        "posenc::TableGradient: rows (1099511627776) and cols (1099511627776)" + rule);
   CHECK(error(Index{1} << 27, (Index{1} << 26) + 1) ==
-        "posenc::TableGradient: no memory holds a table of 134217728 by 67108865");
+        "posenc::TableGradient: rows (134217728) and cols (67108865)" + rule);
   TableGradient sum(2, 3);
   CHECK(message_of<posenc::ShapeError>([&] { sum += TableGradient(3, 2); }) ==
-        "posenc::TableGradient: what is added must be [2, 3] but is [3, 2]");
+        "posenc::TableGradient: the gradient to add must be [2, 3] but is [3, 2]");
 }
 
 TEST_CASE("add_gradient takes a table of gradients as its view", "[bias]") {

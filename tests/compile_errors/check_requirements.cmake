@@ -34,6 +34,9 @@ foreach(header IN ITEMS posenc/posenc.hpp posenc/without_eigen.hpp posenc/rotary
   check_first_error("${header}" "posenc needs C++20" -std=c++17)
 endforeach()
 
+check_first_error(posenc/simd/tier.hpp "posenc: POSENC_TIER names a tier that the compiler's flags do not allow"
+                  -std=c++20 -DPOSENC_TIER=avx512)
+
 file(WRITE "${WORK}/unit.cpp" "#if !__has_include(<Eigen/Core>)\n#error\n#endif\n")
 execute_process(COMMAND ${compile} -fsyntax-only -std=c++20 "${WORK}/unit.cpp" RESULT_VARIABLE no_eigen ERROR_QUIET)
 if(no_eigen)

@@ -105,7 +105,7 @@ void program(Row<float, 4>& q, Row<float, 4>& k, Row<double, 4>& doubles, Row<fl
   // error: posenc: the frequencies of this rule depend on the length
   const posenc::XPos<HalfRotate> without_length(dynamic, {.scale_base = 512});
 #elif CASE == 21
-  // error: posenc: this is no frequency rule
+  // error: posenc: this type is not a frequency rule
   const Rope<HalfRotate> no_rule(user::NotARule{});
 #elif CASE == 22
   // error: posenc: rotations take (x, positions)
@@ -126,7 +126,7 @@ void program(Row<float, 4>& q, Row<float, 4>& k, Row<double, 4>& doubles, Row<fl
   // error: posenc: a RotationTable of float rotates float and 16-bit types
   table.rotate(posenc::bshd(doubles));
 #elif CASE == 28
-  // error: posenc: a RotationTable holds float
+  // error: posenc: a RotationTable stores float
   (void)rope.table<Eigen::half>(positions);
 #elif CASE == 29
   // error: posenc::Positions: ids and starts are posenc::Index
@@ -138,7 +138,7 @@ void program(Row<float, 4>& q, Row<float, 4>& k, Row<double, 4>& doubles, Row<fl
   // error: posenc: this tensor is written to, so it must not be const
   rope.rotate_queries(fixed, positions);
 #elif CASE == 32
-  // error: posenc::Positions: view() reads ids where they are, so a temporary that owns
+  // error: posenc::Positions: view() does not copy the ids, so its argument must not be a temporary
   (void)Positions::view(std::vector<int>(ints));
 #elif CASE == 33
   // error: posenc::Positions: ids and starts are posenc::Index

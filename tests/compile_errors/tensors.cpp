@@ -128,7 +128,7 @@ void program(Row<float, 4>& row4, Row<float, 3>& row3, Column<float, 4>& column4
   // error: posenc: a view of this temporary would outlive it
   (void)posenc::sd(user::Sheet{pointer});
 #elif CASE == 23
-  // error: posenc: the TensorTraits of this type must say `static constexpr bool row_major`
+  // error: posenc: the TensorTraits of this type must define `static constexpr bool row_major`
   (void)posenc::bsd(volume);
 #elif CASE == 24
   // error: posenc: the tensor's rank is not the number of letters
@@ -159,10 +159,10 @@ void program(Row<float, 4>& row4, Row<float, 3>& row3, Column<float, 4>& column4
   // error: posenc: elements of a tensor ... read 16-bit integers as posenc::Bfloat16 or posenc::Half
   const posenc::KvCache<std::int16_t> cache({.kv_heads = 2, .head_dim = 8, .capacity = 8});
 #elif CASE == 33
-  // error: posenc: elements of a tensor must be float, double or a 16-bit float of known format. Say the format of this class by a specialisation of posenc::StorageFormatOf
+  // error: posenc: elements of a tensor must be float, double or a 16-bit float of known format. Define the format of this class by a specialisation of posenc::StorageFormatOf
   (void)posenc::HeadsView<user::Brain16>{};
 #elif CASE == 34
-  // error: posenc: elements of a tensor must be float, double or a 16-bit float of known format. Say the format of this class by a specialisation of posenc::StorageFormatOf
+  // error: posenc: elements of a tensor must be float, double or a 16-bit float of known format. Define the format of this class by a specialisation of posenc::StorageFormatOf
   const posenc::KvCache<user::Brain16> cache({.kv_heads = 2, .head_dim = 8, .capacity = 8});
 #elif CASE == 35
   // error: posenc: elements of a tensor must be float, double or a 16-bit float: posenc::Half, posenc::Bfloat16
@@ -171,7 +171,7 @@ void program(Row<float, 4>& row4, Row<float, 3>& row3, Column<float, 4>& column4
   // error: posenc: elements of a tensor must be float, double or a 16-bit float: posenc::Half, posenc::Bfloat16
   (void)posenc::HeadsView<long double>{};
 #elif CASE == 37
-  // error: posenc: elements of a tensor must be float, double or a 16-bit float. An integer
+  // error: posenc: elements of a tensor must be float, double or a 16-bit float. The type of an integer
   const posenc::Learned learned(posenc::MatrixView<const std::uint16_t>{});
 #elif CASE == 38
   // error: posenc::head_sd takes row-major tensors x(s, d) ... If it is indexed x(d, s), write head_ds(x). If it is indexed x(s, d), its features are not contiguous

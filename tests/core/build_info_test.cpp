@@ -48,7 +48,8 @@ TEST_CASE("build_info prints one line", "[build_info]") {
   line.str("");
   line << info;
   CHECK(line.str() ==
-        "posenc 1.2.3, tier scalar, for want of FMA (avx2), level avx2, fma, Eigen 3.4.0, g++ 12");
+        "posenc 1.2.3, tier scalar, because of missing FMA (avx2), level avx2, fma, Eigen 3.4.0, "
+        "g++ 12");
 
   info.missing.clear();
   info.fma = false;

@@ -19,12 +19,12 @@ TEST_CASE("DivisorScaling refuses bad settings", "[rules]") {
   check_rejected(rule, &DivisorScaling::rotary_dim, Index{3},
                  "DivisorScaling: rotary_dim must be even and at least 2 but is 3");
   check_rejected(rule, &DivisorScaling::base, 1.0,
-                 "DivisorScaling: base must be given, finite and greater than 1, but is 1");
+                 "DivisorScaling: base must be set, finite and greater than 1, but is 1");
   check_rejected(rule, &DivisorScaling::divisors, List{},
-                 "DivisorScaling: divisors must hold rotary_dim / 2 = 2 divisors but holds 0");
+                 "DivisorScaling: divisors must have rotary_dim / 2 = 2 divisors but has 0");
   check_rejected(rule, &DivisorScaling::divisors, List{1, 2, 3},
-                 "DivisorScaling: divisors must hold rotary_dim / 2 = 2 divisors but holds 3");
-  const std::string positive = "DivisorScaling: divisors must be positive and finite but holds ";
+                 "DivisorScaling: divisors must have rotary_dim / 2 = 2 divisors but has 3");
+  const std::string positive = "DivisorScaling: divisors must be positive and finite but has ";
   check_rejected(rule, &DivisorScaling::divisors, List{1, 0}, positive + "0");
   check_rejected(rule, &DivisorScaling::divisors, List{-1, 1}, positive + "-1");
   check_rejected(rule, &DivisorScaling::divisors, List{1, infinity}, positive + "inf");
@@ -48,7 +48,7 @@ TEST_CASE("divisors have bounds that their products with frequencies keep", "[di
   const DivisorScaling rule{.rotary_dim = 4, .base = 10000, .divisors = {1e-100, 1e100}};
   CHECK(frequencies(rule).inv_freq()[0] == Approx(1e100));
   CHECK(frequencies(rule).inv_freq()[1] == Approx(1e-102));
-  const std::string bounds = "DivisorScaling: divisors must lie within 1e-100 and 1e100 but holds ";
+  const std::string bounds = "DivisorScaling: divisors must lie between 1e-100 and 1e100 but has ";
   check_rejected(rule, &DivisorScaling::divisors, {1, 1e-101}, bounds + "1e-101");
   check_rejected(rule, &DivisorScaling::divisors, {1e101, 1}, bounds + "1e+101");
 }

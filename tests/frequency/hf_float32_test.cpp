@@ -150,7 +150,7 @@ TEST_CASE("float32 frequencies refuse what the rule refuses", "[hf_float32]") {
   CHECK_THROWS_MATCHES(
       hf_float32_frequencies(posenc::Unscaled{.rotary_dim = 4, .base = 1e39}), posenc::ConfigError,
       Catch::Matchers::Message(
-          "posenc::hf_float32_frequencies: base must be within float but is 1e+39"));
+          "posenc::hf_float32_frequencies: base must be a finite float but is 1e+39"));
   const posenc::DynamicNtkScaling dynamic{
       .rotary_dim = 4, .base = 10000, .factor = 1e20, .original_max_position = 4096};
   CHECK_NOTHROW(frequencies(dynamic, 4096));

@@ -83,33 +83,32 @@ TEST_CASE("LongRopeScaling refuses bad settings", "[rules]") {
   check_rejected(rule, &LongRopeScaling::rotary_dim, Index{0},
                  "LongRopeScaling: rotary_dim must be even and at least 2 but is 0");
   check_rejected(rule, &LongRopeScaling::base, 0.0,
-                 "LongRopeScaling: base must be given, finite and greater than 1, but is 0");
+                 "LongRopeScaling: base must be set, finite and greater than 1, but is 0");
   check_rejected(rule, &LongRopeScaling::short_factor, List{1},
-                 "LongRopeScaling: short_factor must hold rotary_dim / 2 = 2 divisors but holds 1");
+                 "LongRopeScaling: short_factor must have rotary_dim / 2 = 2 divisors but has 1");
   check_rejected(rule, &LongRopeScaling::long_factor, List{1, 2, 3},
-                 "LongRopeScaling: long_factor must hold rotary_dim / 2 = 2 divisors but holds 3");
+                 "LongRopeScaling: long_factor must have rotary_dim / 2 = 2 divisors but has 3");
   check_rejected(rule, &LongRopeScaling::short_factor, List{1, 0},
-                 "LongRopeScaling: short_factor must be positive and finite but holds 0");
+                 "LongRopeScaling: short_factor must be positive and finite but has 0");
   check_rejected(rule, &LongRopeScaling::long_factor, List{not_a_number, 1},
-                 "LongRopeScaling: long_factor must be positive and finite but holds nan");
+                 "LongRopeScaling: long_factor must be positive and finite but has nan");
   check_length(rule);
-  check_rejected(
-      rule, &LongRopeScaling::original_max_position, Index{1},
-      "LongRopeScaling: original_max_position must be greater than 1 where factor is given");
+  check_rejected(rule, &LongRopeScaling::original_max_position, Index{1},
+                 "LongRopeScaling: original_max_position must be greater than 1 if factor is set");
   check_rejected(rule, &LongRopeScaling::factor, Optional(0.5),
-                 "LongRopeScaling: factor must be given, finite and at least 1, but is 0.5");
+                 "LongRopeScaling: factor must be set, finite and at least 1, but is 0.5");
   const std::string one =
       "LongRopeScaling: exactly one of factor, attention_factor, and short_mscale with long_mscale "
-      "must be given, but there are ";
-  check_rejected(rule, &LongRopeScaling::factor, Optional(), one + "0");
-  check_rejected(rule, &LongRopeScaling::attention_factor, Optional(1.25), one + "2");
+      "must be set, but ";
+  check_rejected(rule, &LongRopeScaling::factor, Optional(), one + "0 are");
+  check_rejected(rule, &LongRopeScaling::attention_factor, Optional(1.25), one + "2 are");
   check_rejected(
       rule, &LongRopeScaling::short_mscale, Optional(1.25),
-      "LongRopeScaling: short_mscale and long_mscale must be given together, but long_mscale is "
+      "LongRopeScaling: short_mscale and long_mscale must be set together, but long_mscale is "
       "missing");
   check_rejected(
       rule, &LongRopeScaling::long_mscale, Optional(1.25),
-      "LongRopeScaling: short_mscale and long_mscale must be given together, but short_mscale "
+      "LongRopeScaling: short_mscale and long_mscale must be set together, but short_mscale "
       "is missing");
 }
 

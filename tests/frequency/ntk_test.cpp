@@ -57,7 +57,7 @@ TEST_CASE("AlphaNtkScaling refuses bad settings", "[rules]") {
   const AlphaNtkScaling rule{.rotary_dim = 8, .base = 10000, .alpha = 1000};
   check_shared_fields(rule, 4);
   check_at_least_1(rule, &AlphaNtkScaling::alpha,
-                   "AlphaNtkScaling: alpha must be given, finite and at least 1, but is ");
+                   "AlphaNtkScaling: alpha must be set, finite and at least 1, but is ");
 }
 
 }  // namespace ntk_test

@@ -79,17 +79,17 @@ TEST_CASE("ProportionalScaling refuses bad settings", "[rules]") {
   check_rejected(rule, &ProportionalScaling::head_dim, Index{63},
                  "ProportionalScaling: head_dim must be even and at least 2 but is 63");
   check_rejected(rule, &ProportionalScaling::base, 1.0,
-                 "ProportionalScaling: base must be given, finite and greater than 1, but is 1");
+                 "ProportionalScaling: base must be set, finite and greater than 1, but is 1");
   check_factor(rule);
   const std::string share =
-      "ProportionalScaling: partial_rotary_factor must be given and lie in (0, 1] but is ";
+      "ProportionalScaling: partial_rotary_factor must be set and lie in (0, 1] but is ";
   check_rejected(rule, &ProportionalScaling::partial_rotary_factor, 0.0, share + "0");
   check_rejected(rule, &ProportionalScaling::partial_rotary_factor, 1.5, share + "1.5");
   check_rejected(rule, &ProportionalScaling::partial_rotary_factor, not_a_number, share + "nan");
-  check_rejected(
-      rule, &ProportionalScaling::partial_rotary_factor, 0.01,
-      "ProportionalScaling: partial_rotary_factor must let a pair turn, but is 0.01 of head_dim "
-      "64");
+  check_rejected(rule, &ProportionalScaling::partial_rotary_factor, 0.01,
+                 "ProportionalScaling: partial_rotary_factor must rotate at least one pair but is "
+                 "0.01 of head_dim "
+                 "64");
 }
 
 }  // namespace proportional_test

@@ -43,7 +43,7 @@ void check_shared_fields(const Rule& rule, posenc::Index smallest) {
   check_rejected(rule, &Rule::rotary_dim, posenc::Index{-2}, dim + "-2");
   check_rejected(rule, &Rule::rotary_dim, posenc::Index{7}, dim + "7");
   check_rejected(rule, &Rule::rotary_dim, smallest - 2, dim + std::to_string(smallest - 2));
-  const std::string base = name + ": base must be given, finite and greater than 1, but is ";
+  const std::string base = name + ": base must be set, finite and greater than 1, but is ";
   check_rejected(rule, &Rule::base, 0.0, base + "0");
   check_rejected(rule, &Rule::base, 1.0, base + "1");
   check_rejected(rule, &Rule::base, -10000.0, base + "-10000");
@@ -66,14 +66,14 @@ template <class Rule>
 void check_factor(const Rule& rule) {
   const std::string name = posenc::RuleDescription<Rule>::name;
   check_at_least_1(rule, &Rule::factor,
-                   name + ": factor must be given, finite and at least 1, but is ");
+                   name + ": factor must be set, finite and at least 1, but is ");
   check_rejected(rule, &Rule::factor, 1e101, name + ": factor must not exceed 1e100 but is 1e+101");
 }
 
 template <class Rule>
 void check_length(const Rule& rule) {
   const std::string name = posenc::RuleDescription<Rule>::name;
-  const std::string length = name + ": original_max_position must be given and positive but is ";
+  const std::string length = name + ": original_max_position must be set and positive but is ";
   check_rejected(rule, &Rule::original_max_position, posenc::Index{0}, length + "0");
   check_rejected(rule, &Rule::original_max_position, posenc::Index{-1}, length + "-1");
 }

@@ -71,7 +71,7 @@ TEST_CASE("VllmMixedNtkScaling refuses bad settings", "[rules]") {
   check_shared_fields(rule, 2);
   check_factor(rule);
   const std::string mixed_b =
-      "VllmMixedNtkScaling: mixed_b must be given and lie in (0, 1000] but is ";
+      "VllmMixedNtkScaling: mixed_b must be set and lie in (0, 1000] but is ";
   check_rejected(rule, &VllmMixedNtkScaling::mixed_b, 0.0, mixed_b + "0");
   check_rejected(rule, &VllmMixedNtkScaling::mixed_b, -1.0, mixed_b + "-1");
   check_rejected(rule, &VllmMixedNtkScaling::mixed_b, 1001.0, mixed_b + "1001");

@@ -85,7 +85,7 @@ TEST_CASE("layers that turn nothing have the scale of their own head", "[interop
   still.attention[0].head_dim = 64;
   CHECK(attention_options<float>(still, 0).scale == 0.125);
   still.attention[0].head_dim.reset();
-  check_rejected(still, "the file does not tell the head_dim of layer 0");
+  check_rejected(still, "the file does not define the head_dim of layer 0");
 }
 
 TEST_CASE("sinks are the weights', and are asked for", "[interop]") {
@@ -93,13 +93,13 @@ TEST_CASE("sinks are the weights', and are asked for", "[interop]") {
   ModelSettings oss = model();
   oss.attention[0].sinks = true;
   CHECK(attention_options<float>(oss, 0, four).sinks.data() == four.data());
-  check_rejected(oss, "layer 0 has sinks in its weights: give them");
+  check_rejected(oss, "layer 0 has sinks in its weights: pass them");
   CHECK_THROWS_MATCHES(
       attention_options<float>(oss, 0, three), ConfigError,
-      Message("posenc::attention_options: layer 0 has 4 heads, but 3 sinks are given"));
+      Message("posenc::attention_options: layer 0 has 4 heads, but 3 sinks are passed"));
   CHECK_THROWS_MATCHES(
       attention_options<float>(model(), 0, four), ConfigError,
-      Message("posenc::attention_options: layer 0 has no sinks, but some are given"));
+      Message("posenc::attention_options: layer 0 has no sinks, but some are passed"));
   oss.attention[0].sinks.reset();  // unknown, so the caller decides
   CHECK(attention_options<float>(oss, 0, four).sinks.size() == 4);
   CHECK(attention_options<float>(oss, 0).sinks.empty());
@@ -108,24 +108,25 @@ TEST_CASE("sinks are the weights', and are asked for", "[interop]") {
 TEST_CASE("what options cannot express is refused by name", "[interop]") {
   check_rejected(
       with_window(WindowKind::Chunked, 8192),
-      "layer 0 sees chunks of 8192 keys, which no option expresses; give a mask of your own");
+      "layer 0 attends to chunks of 8192 keys, which AttentionOptions cannot express; pass a mask");
   ModelSettings other = model();
   other.attention[0].window.reset();
-  check_rejected(other, "the file does not tell the window of layer 0");
+  check_rejected(other, "the file does not define the window of layer 0");
   other = model();
   other.attention[0].kind = LayerKind::Linear;
   check_rejected(other, "layer 0 has no softmax attention");
   other.attention[0].kind = LayerKind::Compressed;
-  check_rejected(other,
-                 "layer 0 has keys that stand for several tokens each, which no option expresses");
-  other.attention[0].kind = LayerKind::Sparse;
   check_rejected(
       other,
-      "layer 0 attends to keys that an indexer chooses, which no option expresses; for texts no "
-      "longer than what it chooses, make the layer's kind Global");
+      "layer 0 has keys that represent several tokens each, which AttentionOptions cannot express");
+  other.attention[0].kind = LayerKind::Sparse;
+  check_rejected(other,
+                 "layer 0 attends to keys that an indexer selects, which AttentionOptions cannot "
+                 "express; for texts no longer than its selection, set the layer's kind to Global");
   other = model();
   other.attention[0].output_inverse_rotated = true;
-  check_rejected(other, "layer 0 undoes the rotation of its output, which no option expresses");
+  check_rejected(
+      other, "layer 0 undoes the rotation of its output, which AttentionOptions cannot express");
   other = model();
   other.query_temperature = posenc::QueryTemperature{.scale = 0.1, .length = 8192};
   auto options = attention_options<float>(other, 0);

@@ -246,9 +246,9 @@ TEST_CASE("sequences that cannot be are rejected", "[positions][diffusion][error
   CHECK(error([] { posenc::hunyuan_video_positions({.rows = 1, .cols = 1}, Index{1} << 53); }) ==
         "posenc::hunyuan_video_positions: there are more than 2^53 tokens");
   CHECK(error([] { posenc::flux2_positions(1, {{.frames = 2, .rows = 2, .cols = 2}}); }) ==
-        "posenc::flux2_positions: a picture must have 1 frame but one has 2");
+        "posenc::flux2_positions: an image must have 1 frame but one has 2");
   CHECK(error([] { posenc::lumina2_positions(1, {.frames = 3, .rows = 2, .cols = 2}); }) ==
-        "posenc::lumina2_positions: a picture must have 1 frame but one has 3");
+        "posenc::lumina2_positions: an image must have 1 frame but one has 3");
   CHECK(
       error([] {
         posenc::cogvideox_positions(1, {.rows = 2, .cols = 2}, {.rows = 0, .cols = 45});
@@ -260,7 +260,7 @@ TEST_CASE("sequences that cannot be are rejected", "[positions][diffusion][error
   CHECK(error([] { posenc::z_image_positions({.rows = -2, .cols = 2}, 1); }) ==
         "posenc::z_image_positions: extents must not be negative but are [1, -2, 2]");
   CHECK(error([] { posenc::ideogram4_positions(1, {.frames = 2, .rows = 2, .cols = 2}); }) ==
-        "posenc::ideogram4_positions: a picture must have 1 frame but one has 2");
+        "posenc::ideogram4_positions: an image must have 1 frame but one has 2");
   CHECK(error([] { posenc::ideogram4_positions(-1, {.rows = 2, .cols = 2}); }) ==
         "posenc::ideogram4_positions: text must not be negative but is -1");
   CHECK(error([] { posenc::cosmos3_positions(1, {{.frames = -1, .rows = 2, .cols = 2}}); }) ==
@@ -271,8 +271,8 @@ TEST_CASE("sequences that cannot be are rejected", "[positions][diffusion][error
   CHECK(error([] { posenc::minimax_h3_positions(1, {.rows = 2, .cols = 2}, {.audio = -1}); }) ==
         "posenc::minimax_h3_positions: audio must not be negative but is -1");
   CHECK(error([] { posenc::minimax_h3_positions(1, {.rows = 2, .cols = 0}, {.audio = 1}); }) ==
-        "posenc::minimax_h3_positions: the soundtrack takes its columns from the video, which has "
-        "no patches, but has 1 latents");
+        "posenc::minimax_h3_positions: the soundtrack uses the columns of the video, which has no "
+        "patches, but has 1 latents");
   CHECK(error([] { posenc::minimax_h3_positions(1, {.rows = -2, .cols = 2}); }) ==
         "posenc::minimax_h3_positions: extents must not be negative but are [1, -2, 2]");
 }

@@ -180,7 +180,7 @@ TEST_CASE("grids and augmentations that cannot be are rejected", "[positions][di
   CHECK(shape({.rows = Index{1} << 40, .cols = Index{1} << 40}) ==
         "posenc::dinov3_grid: a grid of [1099511627776, 1099511627776] has too many cells");
   CHECK(shape({.rows = 2, .cols = 2, .prefix_tokens = -4}) ==
-        "posenc::dinov3_grid: prefix_tokens must not be negative, nor more than 2^53 with the "
+        "posenc::dinov3_grid: prefix_tokens must not be negative, and at most 2^53 with the "
         "patches, but are -4");
   const auto config = [](Dinov3Augmentation how) {
     return message_of<posenc::ConfigError>([&] { posenc::draw_dinov3_augmentation(how); });

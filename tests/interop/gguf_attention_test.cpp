@@ -160,7 +160,8 @@ TEST_CASE("a GGUF file that does not count its layers", "[interop][gguf]") {
 TEST_CASE("heads that cannot be are refused", "[interop][gguf]") {
   CHECK_THROWS_MATCHES(
       layer(with_heads("llama").integer("llama.attention.head_count_kv", 5)), ConfigError,
-      Message("posenc::ModelSettings: the 32 heads of layer 0 are no multiple of its 5 kv_heads"));
+      Message(
+          "posenc::ModelSettings: the 32 heads of layer 0 are not a multiple of its 5 kv_heads"));
 }
 
 TEST_CASE("architectures whose first layer of each period sees all", "[interop][gguf]") {
@@ -268,8 +269,8 @@ TEST_CASE("GGUF: CogVLM turns by the base 10000, whatever the file says", "[inte
   CHECK(rotary(read_gguf(cogvlm.bytes())).pairing == posenc::PairingKind::HalfRotate);
   CHECK_THROWS_MATCHES(
       read_gguf(with_heads("cogvlm").real("cogvlm.rope.freq_base", 500000).bytes()), ConfigError,
-      Message("posenc::read_gguf: cogvlm.rope.freq_base is not the 10000 that llama.cpp turns this "
-              "architecture by"));
+      Message("posenc::read_gguf: cogvlm.rope.freq_base is not 10000, the base that llama.cpp uses "
+              "for this architecture"));
 }
 
 }  // namespace gguf_attention_test

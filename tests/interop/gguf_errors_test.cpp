@@ -41,10 +41,9 @@ TEST_CASE("unknown names are refused", "[interop][gguf]") {
   CHECK_NOTHROW(read_gguf(model().bytes()));
   CHECK_NOTHROW(read_gguf(yarn().bytes()));
   check_rejected(GgufWriter(), "read_gguf: general.architecture is missing");
-  check_rejected(
-      model("unheard-of"),
-      "read_gguf: the architecture 'unheard-of' is unknown; name the pairing of its channels in "
-      "the options to read it as a plain rotary model");
+  check_rejected(model("unheard-of"),
+                 "read_gguf: the architecture 'unheard-of' is unknown; set the pairing of its "
+                 "channels in the options to read it as a plain rotary model");
   check_rejected(model("bloom"), "read_gguf: 'bloom' has no rotary encoding: it has ALiBi");
   check_rejected(model().text("llama.rope.scaling.type", "dynamic"),
                  "read_gguf: llama.rope.scaling.type has the unknown value 'dynamic'");
@@ -81,7 +80,7 @@ TEST_CASE("widths that cannot be right are refused", "[interop][gguf]") {
 
 TEST_CASE("values that cannot be right are refused", "[interop][gguf]") {
   check_rejected(model().real("llama.rope.freq_base", 0.5F),
-                 "Unscaled: base must be given, finite and greater than 1, but is 0.5");
+                 "Unscaled: base must be set, finite and greater than 1, but is 0.5");
   // Rejected before the factor enters any formula.
   check_rejected(
       yarn().real("llama.rope.scaling.yarn_beta_fast", std::numeric_limits<float>::infinity()),
@@ -91,13 +90,13 @@ TEST_CASE("values that cannot be right are refused", "[interop][gguf]") {
                      .real("llama.rope.scaling.factor", std::numeric_limits<float>::quiet_NaN()),
                  "read_gguf: llama.rope.scaling.factor must be finite but is nan");
   check_rejected(model().real("llama.rope.scaling.factor", -2),
-                 "LinearScaling: factor must be given, finite and at least 1, but is -2");
+                 "LinearScaling: factor must be set, finite and at least 1, but is -2");
   check_rejected(model().real("llama.rope.scaling.factor", 2).real("llama.rope.scale_linear", 4),
                  "read_gguf: llama.rope.scale_linear contradicts another name of the factor");
   check_rejected(model().floats("rope_freqs.weight", std::vector<float>(63, 1)),
                  "read_gguf: the tensor rope_freqs.weight has 63 elements but there are 64 pairs");
   check_rejected(model().floats("rope_freqs.weight", std::vector<float>(64, -1)),
-                 "DivisorScaling: divisors must be positive and finite but holds -1");
+                 "DivisorScaling: divisors must be positive and finite but has -1");
 }
 
 TEST_CASE("keys of YaRN that mislead are refused", "[interop][gguf]") {
@@ -110,13 +109,12 @@ TEST_CASE("keys of YaRN that mislead are refused", "[interop][gguf]") {
   check_rejected(
       yarn().real("llama.rope.scaling.attn_factor", static_cast<float>(posenc::yarn_mscale(4))),
       "read_gguf: llama.rope.scaling.attn_factor is YaRN's own magnitude: it is either counted "
-      "twice or the final factor; say which in the options");
+      "twice or the final factor; choose one in the options");
   check_rejected(yarn().floats("rope_freqs.weight", std::vector<float>(64, 1)),
                  "read_gguf: YaRN together with tensors of divisors is not supported");
-  check_rejected(
-      model().real("llama.rope.scaling.yarn_beta_fast", 16),
-      "read_gguf: llama.rope.scaling.yarn_beta_fast has no effect, for the scaling is not of the "
-      "type yarn");
+  check_rejected(model().real("llama.rope.scaling.yarn_beta_fast", 16),
+                 "read_gguf: llama.rope.scaling.yarn_beta_fast has no effect, because the scaling "
+                 "is not of the type yarn");
 }
 
 TEST_CASE("tensors of LongRoPE that do not belong together are refused", "[interop][gguf]") {
@@ -151,10 +149,10 @@ TEST_CASE("sections that do not fit are refused", "[interop][gguf]") {
       "read_gguf: llama.rope.dimension_sections is given, but this architecture has one axis");
   check_rejected(
       sections("qwen2vl", {2000000000, 2000000000, 0, 0}),
-      "read_gguf: qwen2vl.rope.dimension_sections must hold no negative number and add up to 64");
+      "read_gguf: qwen2vl.rope.dimension_sections must have no negative entry and add up to 64");
   check_rejected(
       sections("qwen2vl", {-1, 65, 0, 0}),
-      "read_gguf: qwen2vl.rope.dimension_sections must hold no negative number and add up to 64");
+      "read_gguf: qwen2vl.rope.dimension_sections must have no negative entry and add up to 64");
   check_rejected(
       sections("qwen2vl", {16, 24, 20, 0}),
       "RotarySettings: the table of axes is for 60 pairs but there are frequencies for 64");
@@ -169,11 +167,10 @@ TEST_CASE("local layers that are not understood are refused", "[interop][gguf]")
                      .real("llama.rope.freq_base_swa", 10000)
                      .real("llama.rope.scaling.factor", 2),
                  "read_gguf: whether scaling applies to the local layers of 'llama' is unknown");
-  check_rejected(
-      model()
-          .integer("llama.attention.sliding_window", 512)
-          .real("llama.rope.freq_base_swa", 10000),
-      "read_gguf: llama.attention.sliding_window_pattern must be given, and be positive");
+  check_rejected(model()
+                     .integer("llama.attention.sliding_window", 512)
+                     .real("llama.rope.freq_base_swa", 10000),
+                 "read_gguf: llama.attention.sliding_window_pattern must be set and positive");
   check_rejected(
       model("gemma3")
           .integer("gemma3.attention.sliding_window", 512)
@@ -181,7 +178,38 @@ TEST_CASE("local layers that are not understood are refused", "[interop][gguf]")
       "read_gguf: gemma3.attention.sliding_window_pattern must have one entry per layer");
   GgufWriter layers;
   layers.architecture("llama4").integer("llama4.attention.key_length", 128);
-  check_rejected(layers, "read_gguf: llama4.block_count must be given, and from 1 to 65536");
+  check_rejected(layers, "read_gguf: llama4.block_count must be set and lie between 1 and 65536");
+}
+
+TEST_CASE("rules of single architectures reject keys by name", "[interop][gguf]") {
+  struct Case {
+    std::string architecture, key;
+    std::uint32_t value;
+    const char* message;
+  };
+  for (const Case& c : std::vector<Case>{
+           {"qwen3next", "nextn_predict_layers", 13, "must lie between 0 and block_count"},
+           {"cohere2moe", "leading_dense_block_count", 13, "must lie between 0 and block_count"},
+           {"llama", "attention.recurrent_layers", 1, "is not known for this architecture"},
+           {"baichuan", "block_count", 12,
+            "is 12: of this architecture, only models of 32 layers have a rotary encoding"},
+       }) {
+    auto writer = model(c.architecture);
+    if (c.key != "block_count") writer.integer(c.architecture + "." + c.key, c.value);
+    check_rejected(writer, "read_gguf: " + c.architecture + "." + c.key + " " + c.message);
+  }
+  check_rejected(model("cogvlm").text("cogvlm.rope.scaling.type", "linear"),
+                 "read_gguf: cogvlm.rope.scaling.type has no effect in this architecture");
+  check_rejected(
+      model("mellum")
+          .integer("mellum.attention.sliding_window", 1024)
+          .real("mellum.rope.freq_base_swa", 20000),
+      "read_gguf: mellum.rope.freq_base_swa is not rope.freq_base, which llama.cpp uses in all "
+      "layers");
+  auto writer = GgufWriter().architecture("llama");
+  writer.integer("llama.attention.key_length", 128).text("llama.rope.scaling.type", "yarn");
+  check_rejected(writer.real("llama.rope.scaling.factor", 4),
+                 "read_gguf: llama.context_length is missing");
 }
 
 }  // namespace gguf_errors_test

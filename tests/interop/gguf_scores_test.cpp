@@ -87,12 +87,12 @@ TEST_CASE("the scale of scores is the architecture's", "[interop][gguf]") {
   check_rejected(model("llama").real("llama.attention.scale", -1),
                  "llama.attention.scale must not be negative");
   check_rejected(model("llama").real("llama.attention.output_scale", 1),
-                 "llama.attention.output_scale has no meaning that is known for this architecture");
+                 "llama.attention.output_scale has no known meaning in this architecture");
   GgufWriter narrow;
   narrow.architecture("gemma3").integer("gemma3.block_count", 62);
   check_rejected(
       narrow.integer("gemma3.attention.key_length", 128),
-      "gemma3.embedding_length and attention.head_count must be given, since scores are scaled "
+      "gemma3.embedding_length and attention.head_count must be set, since scores are scaled "
       "by their ratio");
 }
 
@@ -146,14 +146,14 @@ TEST_CASE("a temperature means what it means in its architecture", "[interop][gg
   CHECK(!read(of("mistral3", 0.0F, 17)).query_temperature);
   check_rejected(of("mistral3", 0.5F, 17),
                  "mistral3.attention.temperature_length contradicts the trained length 4096, which "
-                 "llama.cpp takes");
+                 "llama.cpp uses");
   for (const char* name : {"deepseek2", "mistral4"}) {
     CHECK(!read(of(name, {}, {})).query_temperature);
     CHECK(!read(of(name, 0.0F, 16384)).query_temperature);
     CHECK(read(of(name, 0.5F, 16384)).query_temperature == floor(0.5, 16384));
     check_rejected(of(name, 0.5F, {}),
                    std::string(name) +
-                       ".attention.temperature_length must be given and positive, "
+                       ".attention.temperature_length must be set and positive, "
                        "since " +
                        name + ".attention.temperature_scale is not 0");
   }
@@ -179,11 +179,9 @@ TEST_CASE("a temperature means what it means in its architecture", "[interop][gg
                    std::string(name) +
                        ".attention.temperature_scale is not 0, and is not known to be used by this "
                        "architecture");
-    check_rejected(
-        of(name, {}, 1024),
-        std::string(name) +
-            ".attention.temperature_length is given, and what it does in this architecture is "
-            "not supported");
+    check_rejected(of(name, {}, 1024), std::string(name) +
+                                           ".attention.temperature_length is set, and its effect "
+                                           "in this architecture is not supported");
   }
 }
 
@@ -206,11 +204,10 @@ TEST_CASE("what switches the rotation off is seen", "[interop][gguf]") {
   check_rejected(model("baichuan", 40), "baichuan.block_count is 40" + depth);
   check_rejected(model("baichuan", 33), "baichuan.block_count is 33" + depth);
   check_rejected(model("falcon").real("falcon.attention.max_alibi_bias", 8),
-                 "falcon.attention.max_alibi_bias asks for ALiBi, which is no rotary encoding");
-  check_rejected(
-      model("falcon").integer("falcon.attention.relative_buckets_count", 32),
-      "falcon.attention.relative_buckets_count asks for relative biases, which are no rotary "
-      "encoding");
+                 "falcon.attention.max_alibi_bias selects ALiBi, which is not a rotary encoding");
+  check_rejected(model("falcon").integer("falcon.attention.relative_buckets_count", 32),
+                 "falcon.attention.relative_buckets_count selects relative biases, which are not a "
+                 "rotary encoding");
 }
 
 TEST_CASE("layers without rotary encoding are told by architecture and file", "[interop][gguf]") {
@@ -220,7 +217,7 @@ TEST_CASE("layers without rotary encoding are told by architecture and file", "[
   CHECK(layers_without_rotary(model("smollm3")) == fourth);
   CHECK(layers_without_rotary(model("llama4")) == fourth);
   check_rejected(model("llama4").integer("llama4.attention.sliding_window", 0),
-                 "llama4.attention.sliding_window is 0: which layers are turned then is not sure");
+                 "llama4.attention.sliding_window is 0, for which the rotated layers are unknown");
 
   // Global layers of Command R7B.
   const auto cohere = model("cohere2").integer("cohere2.attention.sliding_window", 4096);
@@ -264,7 +261,7 @@ TEST_CASE("layers without rotary encoding are told by architecture and file", "[
   check_rejected(heads("lfm2", {8, 0}),
                  "lfm2.attention.head_count_kv must have one entry per layer");
   check_rejected(heads("lfm2", std::vector<std::uint32_t>(12, 0)),
-                 "lfm2.block_count counts no layer with rotary encoding");
+                 "lfm2.block_count includes no layer with a rotary encoding");
 }
 
 TEST_CASE("architectures that are not plain are refused by name, whatever the pairing",
@@ -287,11 +284,10 @@ TEST_CASE("architectures that are not plain are refused by name, whatever the pa
                                   [&](std::string_view name) { CHECK(names.insert(name).second); });
   }
   CHECK_NOTHROW(read(model("unheard-of"), half));
-  check_rejected(
-      model("unheard-of").integer("unheard-of.attention.sliding_window_pattern", 4),
-      "unheard-of.attention.sliding_window_pattern makes layers differ, and how is not known for "
-      "an unknown architecture",
-      half);
+  check_rejected(model("unheard-of").integer("unheard-of.attention.sliding_window_pattern", 4),
+                 "unheard-of.attention.sliding_window_pattern varies between layers in a way that "
+                 "is unknown for this architecture",
+                 half);
   check_rejected(model("unheard-of").integer("unheard-of.full_attention_interval", 4),
                  "unheard-of.full_attention_interval is not known for this architecture", half);
 }
@@ -316,14 +312,12 @@ TEST_CASE("DeepSeek's magnitudes that llama.cpp would fold into scores are refus
   };
   CHECK_NOTHROW(read(with("deepseek2", 0.0707F)));
   CHECK_NOTHROW(read(with("mistral4", 0.1F)));
-  check_rejected(
-      yarn("deepseek2"),
-      "deepseek2.rope.scaling.yarn_log_multiplier is missing or 0: versions of llama.cpp differ "
-      "in what scores are then scaled by");
-  check_rejected(
-      with("mistral4", 0.0707F),
-      "mistral4.rope.scaling.yarn_log_multiplier is not 0.1, and what it does then is not sure "
-      "for this architecture");
+  check_rejected(yarn("deepseek2"),
+                 "deepseek2.rope.scaling.yarn_log_multiplier is missing or 0, for which versions "
+                 "of llama.cpp scale scores differently");
+  check_rejected(with("mistral4", 0.0707F),
+                 "mistral4.rope.scaling.yarn_log_multiplier is not 0.1, and the effect of other "
+                 "values is unknown in this architecture");
   check_rejected(with("deepseek2", 0.1F).real("deepseek2.rope.scaling.attn_factor", 2),
                  "deepseek2.rope.scaling.attn_factor is not 1, which would scale scores of this "
                  "architecture twice");

@@ -152,7 +152,7 @@ TEST_CASE("MiniMax-H3 rotates three quarters of a head", "[interop][grids]") {
 
 TEST_CASE("presets on grids are known by name", "[interop][grids][errors]") {
   CHECK(support::message_of<posenc::ConfigError>([] { posenc::presets::grid_preset("sora"); })
-            .find("posenc::presets::grid_preset: no preset is called 'sora'; there are "
+            .find("posenc::presets::grid_preset: no preset has the name 'sora'; there are "
                   "dinov3_vit_b16, gemma4_vision, ") == 0);
 }
 

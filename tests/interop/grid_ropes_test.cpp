@@ -197,10 +197,10 @@ TEST_CASE("encodings on grids that cannot be are rejected", "[rope][grids][error
   CHECK(error([] { posenc::dinov3({.head_dim = 66, .base = 100}); }) ==
         "posenc::dinov3: head_dim must be divisible by 4 and at least 4 but is 66");
   CHECK(error([] { posenc::dinov3({.head_dim = 64}); }) ==
-        "posenc::dinov3: base must be given, finite and greater than 1, but is 0");
+        "posenc::dinov3: base must be set, finite and greater than 1, but is 0");
   CHECK(error([] {
           posenc::dinov3({.head_dim = 64, .base = 100, .min_period = 1, .max_period = 9});
-        }) == "posenc::dinov3: give base or min_period and max_period, not 100, 1 and 9");
+        }) == "posenc::dinov3: set base or min_period and max_period, not 100, 1 and 9");
   const std::string periods =
       "posenc::dinov3: min_period and max_period must lie between 1e-30 and 1e30, the smaller one "
       "first, but are ";
@@ -300,7 +300,7 @@ TEST_CASE("positions of a kind that a rope cannot mean are rejected", "[rope][gr
   Heads<float> x(1, 6, 1, 64);
   CHECK(support::message_of<posenc::PositionError>([&] { dinov3.rotate(x.view(), cells); }) ==
         "posenc::Rope::rotate: positions must be centres of patches, as made by dinov3_grid(), but "
-        "are rows and columns of cells. (Coordinates of your own are Positions::real)");
+        "are rows and columns of cells. (Custom coordinates need Positions::real)");
   CHECK_NOTHROW(dinov3.rotate(x.view(), cells.with_kind(posenc::PositionKind::PatchCentres)));
 }
 

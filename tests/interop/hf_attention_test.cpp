@@ -166,17 +166,16 @@ TEST_CASE("windows on both sides belong to encoders", "[interop]") {
 }
 
 TEST_CASE("a window that nobody reads is no secret", "[interop]") {
-  check_rejected(
-      config("llama", {{"sliding_window", 4096}}),
-      "'sliding_window' in the configuration is read by no class of this type, whose layers see "
-      "all keys; remove it if the weights were made so");
+  check_rejected(config("llama", {{"sliding_window", 4096}}),
+                 "'sliding_window' in the configuration is read by no class of this type, whose "
+                 "layers attend to all keys; remove it if the weights were trained so");
   CHECK(windows(config("llama", {{"sliding_window", 32768}})) == std::vector<Index>(6, 0));
   CHECK(windows(config("llama", {{"sliding_window", 4096}, {"use_sliding_window", false}})) ==
         std::vector<Index>(6, 0));
   check_rejected(
       config("mistral", {{"use_sliding_window", false}}),
       "'use_sliding_window' in the configuration is false, which no class of this type reads; "
-      "set sliding_window to null if layers see all keys");
+      "set sliding_window to null if layers attend to all keys");
   CHECK(windows(config("mistral", {{"use_sliding_window", false}, {"sliding_window", nullptr}})) ==
         std::vector<Index>(6, 0));
   check_rejected(config("mistral", {{"sliding_window", 0}}),

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Errors of the reader of config.json, key by key. Keys that it does not know are rejected.
+#include "interop/hf_file.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
 
 #include <string>
+#include <vector>
 
 namespace hf_config_errors_test {
 
@@ -54,7 +56,8 @@ TEST_CASE("text that is no configuration is refused", "[interop]") {
   };
   CHECK_NOTHROW(read_hf_config(config()));
   refuse_text(
-      "", "the text is not JSON: it ends where a value should begin: line 1, column 1 (its end)");
+      "",
+      "the text is not JSON: the text ends where a value should begin: line 1, column 1 (its end)");
   refuse_text("{\"a\": 1",
               "the text is not JSON: a comma or } should follow: line 1, column 8 (its end)");
   refuse_text("{\"model_type\": \"llama\", \"rope_theta\": 1e999}",
@@ -71,16 +74,15 @@ TEST_CASE("text that is no configuration is refused", "[interop]") {
   refuse_text("[]", "the configuration must be a JSON object");
   refuse_text("7", "the configuration must be a JSON object");
   refuse_text("{}", "the configuration has no model_type");
-  refuse_text("{\"model_type\": 7}", "'model_type' in the configuration must be a text");
+  refuse_text("{\"model_type\": 7}", "'model_type' in the configuration must be a string");
   refuse_text("{\"model_type\": \"llama\", \"text_config\": 7}",
               "text_config must be a JSON object");
 }
 
 TEST_CASE("unknown models and models without rotary encoding are refused", "[interop]") {
-  check_rejected(
-      config("unheard-of"),
-      "read_hf_config: the model_type 'unheard-of' is unknown; name the pairing of its channels "
-      "in the options to read it as a plain rotary model");
+  check_rejected(config("unheard-of"),
+                 "read_hf_config: the model_type 'unheard-of' is unknown; set the pairing of its "
+                 "channels in the options to read it as a plain rotary model");
   check_rejected(config("bloom"),
                  "read_hf_config: this 'bloom' has no rotary encoding: it has ALiBi");
   check_rejected(with(config("falcon"), {{"alibi", true}}),
@@ -158,7 +160,7 @@ TEST_CASE("values of another type are refused", "[interop]") {
   check_rejected(with(config(), {{"alibi", 1}}), "read_hf_config: 'alibi" + in + "true or false");
   check_rejected(with(config(), {{"rope_scaling", 2.0}}),
                  "read_hf_config: rope_scaling must be a JSON object");
-  refuse_dict({{"rope_type", 3}}, "read_hf_config: 'rope_type' in rope_scaling must be a text");
+  refuse_dict({{"rope_type", 3}}, "read_hf_config: 'rope_type' in rope_scaling must be a string");
   refuse_dict({{"rope_type", "longrope"}, {"short_factor", {1, "x"}}},
               "read_hf_config: 'short_factor' in rope_scaling must be a list of finite numbers");
   refuse_dict({{"mrope_section", 3}},
@@ -201,9 +203,9 @@ TEST_CASE("values out of range are refused", "[interop]") {
                  "read_hf_config: 'head_dim' in the configuration must lie between 1 and 65536");
   check_rejected(with(config(), {{"head_dim", 1LL << 62}}),
                  "read_hf_config: 'head_dim' in the configuration must lie between 1 and 65536");
-  check_rejected(
-      with(config(), {{"num_attention_heads", 0}}),
-      "read_hf_config: hidden_size 4096 and num_attention_heads 0 give no width of a head");
+  check_rejected(with(config(), {{"num_attention_heads", 0}}),
+                 "read_hf_config: hidden_size 4096 and num_attention_heads 0 do not define the "
+                 "width of a head");
   check_rejected(with(config(), {{"partial_rotary_factor", 1.5}}),
                  "read_hf_config: partial_rotary_factor must lie in (0, 1] but is 1.5");
   const std::string dim =
@@ -218,19 +220,125 @@ TEST_CASE("values out of range are refused", "[interop]") {
       with(config("llama4_text"), {{"no_rope_layers", {1, 2}}}),
       "read_hf_config: 'no_rope_layers' in the configuration must be a list of 0 (no rotary "
       "encoding) and 1");
-  refuse_dict(
-      {{"mrope_section", {1LL << 62, 1LL << 62, 4}}},
-      "read_hf_config: 'mrope_section' in rope_scaling must hold no negative number and add "
-      "up to the number of pairs, 64");
+  refuse_dict({{"mrope_section", {1LL << 62, 1LL << 62, 4}}},
+              "read_hf_config: 'mrope_section' in rope_scaling must have no negative entry and add "
+              "up to the number of pairs, 64");
   refuse_dict({{"mrope_section", {16, 24, 20}}},
               "RotarySettings: the table of axes is for 60 pairs but there are frequencies for 64");
   refuse_dict({{"type", "linear"}, {"factor", 0.5}},
-              "LinearScaling: factor must be given, finite and at least 1, but is 0.5");
+              "LinearScaling: factor must be set, finite and at least 1, but is 0.5");
   refuse_dict({{"type", "yarn"}, {"factor", 4}, {"extrapolation_factor", 0.5}},
               "read_hf_config: 'extrapolation_factor' in rope_scaling has a value that is not "
               "supported");
   check_rejected(with(config("gemma2"), {{"query_pre_attn_scalar", 0}}),
                  "read_hf_config: 'query_pre_attn_scalar' in the configuration must be positive");
+}
+
+TEST_CASE("rules of single classes reject keys by name", "[interop]") {
+  struct Case {
+    const char* type;
+    json more;
+    const char* message;
+  };
+  const json theta = {{"rope_theta", 10000.0}};
+  const json full(std::vector<std::string>(4, "full_attention"));
+  const json other = {{"num_attention_heads", 64}, {"num_attention_groups", 8}};
+  const json step = {{"rope_theta", 10000.0}, {"layer_types", full}, {"sliding_window", 512}};
+  const json telechat = {{"base_seqlen", 8192}, {"training_seqlen", 16384}};
+  const json latent = {{"qk_nope_head_dim", 64}, {"qk_rope_head_dim", 32}};
+  const json plain = {{"rope_type", "default"}};
+  const json longrope = {{"type", "longrope"},
+                         {"attention_factor", 1.2},
+                         {"short_mscale", 1.1},
+                         {"long_mscale", 1.2},
+                         {"short_factor", std::vector<double>(64, 1)},
+                         {"long_factor", std::vector<double>(64, 1)}};
+  for (const Case& c : std::vector<Case>{
+           {"step3p5",
+            with(step, {{"attention_other_setting", with(other, {{"attention_type", "linear"}})}}),
+            "'attention_type' in attention_other_setting must be sliding_attention"},
+           {"step3p5", with(step, {{"attention_other_setting", with(other, {{"head_dim", 64}})}}),
+            "'head_dim' in attention_other_setting is not the head_dim of the other layers"},
+           {"exaone4", with(theta, {{"sliding_window", 8}, {"sliding_window_pattern", nullptr}}),
+            "'sliding_window_pattern' in the configuration is null, and there are no layer_types"},
+           {"exaone4", with(step, {{"sliding_window_pattern", "LLX"}}),
+            "'sliding_window_pattern' in the configuration must consist of the letters L and G"},
+           {"cohere2_moe", with(theta, {{"sliding_window", 8}, {"first_k_dense_replace", 5}}),
+            "'first_k_dense_replace' in the configuration must lie between 0 and the number of "
+            "layers"},
+           {"cohere2_moe",
+            with(theta, {{"sliding_window", 8}, {"prefix_dense_sliding_window_pattern", 0}}),
+            "'prefix_dense_sliding_window_pattern' in the configuration must be positive"},
+           {"cohere2", with(theta, {{"sliding_window", nullptr}}),
+            "'sliding_window' in the configuration is null, and no layer without a window is "
+            "rotated"},
+           {"nemotron-nas", with(theta, {{"block_configs", std::vector<json>(4, json::object())}}),
+            "'block_configs' in the configuration must define the attention of each layer"},
+           {"mimo_v2_flash", with(step, {{"hybrid_layer_pattern", {0, 1, 1, 1}}}),
+            "'hybrid_layer_pattern' in the configuration must not be set together with "
+            "layer_types"},
+           {"mimo_v2_flash", with(theta, {{"hybrid_layer_pattern", {0, 1, 1, 2}}}),
+            "'hybrid_layer_pattern' in the configuration must be a list of 0 and 1 (local layers)"},
+           {"smollm3", with(theta, {{"no_rope_layer_interval", 0}}),
+            "'no_rope_layer_interval' in the configuration must be positive"},
+           {"smollm3", with(theta, {{"nope_layer_interval", 3}}),
+            "'nope_layer_interval' in the configuration is read by no class; "
+            "no_rope_layer_interval is"},
+           {"telechat",
+            with(telechat, {{"rope_theta", 10000.0}, {"rope_scaling", {{"type", "linear"}}}}),
+            "'rope_scaling' in the configuration contradicts base_seqlen"},
+           {"jetmoe", with(theta, {{"num_experts_per_tok", 4097}}),
+            "'num_key_value_heads' in the configuration and num_experts_per_tok must lie between "
+            "1 and 4096"},
+           {"bamba", with(theta, {{"layers_block_type", {"mamba", "attention", "mamba", "gru"}}}),
+            "'layers_block_type' in the configuration has an unknown type"},
+           {"dinov3_vit",
+            {{"hidden_size", 4158}, {"num_attention_heads", 63}},
+            "a 'dinov3_vit' must rotate all channels of a head, whose number is divisible by 4, "
+            "and have no scaling, but rotates 66 channels of 66"},
+           {"deepseek_v4",
+            {{"head_dim", 512}, {"rope_scaling", {{"main", plain}, {"local", plain}}}},
+            "'rope_scaling' in the configuration must have main and compress, or neither"},
+           {"deepseek_v4",
+            {{"head_dim", 512}, {"rope_scaling", with(plain, theta)}},
+            "'rope_scaling' in the configuration has one rope_theta, which cannot apply to both "
+            "types of layers"},
+           {"deepseek_v4", with(theta, {{"head_dim", 32}, {"qk_rope_head_dim", 64}}),
+            "'qk_rope_head_dim' in the configuration exceeds the width of a head"},
+           {"gemma4_text",
+            {{"global_head_dim", nullptr}},
+            "'global_head_dim' in the configuration is null, which is not supported"},
+           {"gemma4_text", theta,
+            "'rope_theta' in the configuration is read by no class of this type"},
+           {"gemma4_text",
+            {{"partial_rotary_factor", 0.5}},
+            "'partial_rotary_factor' in the configuration is read by no class of this type"},
+           {"qwen2_vl",
+            with(theta,
+                 {{"rope_scaling", {{"mrope_section", {16, 24, 24}}, {"interleaved", true}}}}),
+            "'interleaved' in rope_scaling contradicts mrope_interleaved"},
+           {"llama", with(theta, {{"rope_scaling", {{"xdrope_section", {16, 24, 25}}}}}),
+            "'xdrope_section' in rope_scaling must have no negative entry and add up to the "
+            "number of pairs, 64"},
+           {"phi3", with(theta, {{"rope_scaling", longrope}}),
+            "'attention_factor' in rope_scaling contradicts short_mscale or long_mscale"},
+           {"minicpmv", with(theta, {{"version", 100}}),
+            "'version' in the configuration is not a version of this type"},
+           {"chatglm",
+            {{"rope_theta", 500.0}},
+            "'rope_theta' in the configuration must be 10000 in a model of this type"},
+           {"minicpm3", with(latent, {{"rope_theta", 10000.0}, {"partial_rotary_factor", 0.5}}),
+            "'partial_rotary_factor' in the configuration must be 1, because qk_rope_head_dim "
+            "sets the rotary channels"},
+       }) {
+    support::hf::check_rejected(support::hf::config(c.type, c.more), c.message);
+  }
+  check_rejected(
+      with(config(), {{"layer_types", std::vector<std::string>(65537, "full_attention")}}),
+      "read_hf_config: 'layer_types' in the configuration has more than 65536 entries");
+  check_rejected({{"_class_name", "FluxTransformer2DModel"}},
+                 "read_hf_config: the configuration has no model_type, but a _class_name: files of "
+                 "diffusers models do not define their rotation");
 }
 
 // Bounds what a file can multiply. Without the bound, 2 KB with a hundred layer types took seconds.
@@ -245,12 +353,11 @@ TEST_CASE("more types of layers than any model has are refused", "[interop]") {
     return nested;
   };
   CHECK_NOTHROW(read_hf_config(types(64, 64)));
-  check_rejected(types(65, 64), "ModelSettings: there are 65 types of layers; at most 64 may be");
+  check_rejected(types(65, 64), "ModelSettings: there are 65 types of layers; the maximum is 64");
   CHECK_NOTHROW(read_hf_config(types(4, 65536)));
-  check_rejected(
-      types(5, 65536),
-      "ModelSettings: the heads of all types of layers have 327680 channels together; at most "
-      "262144 may be");
+  check_rejected(types(5, 65536),
+                 "ModelSettings: the heads of all types of layers have 327680 channels together; "
+                 "the maximum is 262144");
 }
 
 }  // namespace hf_config_errors_test

@@ -29,8 +29,8 @@ json config(const json& more = json::object()) {
 }
 
 const std::string refusal =
-    "posenc::read_hf_config: a 'dinov3_vit' must have heads that turn as a whole, of channels "
-    "divisible by 4, and no scaling, but ";
+    "posenc::read_hf_config: a 'dinov3_vit' must rotate all channels of a head, whose number is "
+    "divisible by 4, and have no scaling, but rotates ";
 
 void check_rejected(const json& more, const std::string& message) {
   CHECK_THROWS_MATCHES(read_hf_config(config(more)), ConfigError, Message(message));
@@ -83,12 +83,12 @@ TEST_CASE("DINOv3's class has a base and an augmentation by default", "[interop]
 
 TEST_CASE("a DINOv3 that no code knows is refused, never read with one axis",
           "[interop][dinov3][errors]") {
-  check_rejected({{"hidden_size", 792}}, refusal + "66 channels of 66 turn");
-  check_rejected({{"partial_rotary_factor", 0.5}}, refusal + "32 channels of 64 turn");
+  check_rejected({{"hidden_size", 792}}, refusal + "66 channels of 66");
+  check_rejected({{"partial_rotary_factor", 0.5}}, refusal + "32 channels of 64");
   check_rejected({{"rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}}},
-                 refusal + "64 channels of 64 turn");
+                 refusal + "64 channels of 64");
   check_rejected({{"rope_scaling", {{"rope_type", "default"}, {"mrope_section", {16, 8, 8}}}}},
-                 refusal + "64 channels of 64 turn");
+                 refusal + "64 channels of 64");
   check_rejected(
       {{"pos_embed_rescale", "much"}},
       "posenc::read_hf_config: 'pos_embed_rescale' in the configuration must be a finite number");

@@ -268,10 +268,9 @@ TEST_CASE("Qwen 1 has a temperature unless its file says otherwise", "[interop]"
   json cool = plain;
   cool["use_logn_attn"] = false;
   CHECK_FALSE(read_hf_config(cool).query_temperature);
-  check_rejected(
-      config("qwen"),
-      "'use_dynamic_ntk' in the configuration must be false: what it does is a rule of this class "
-      "alone, whose base grows in steps beyond seq_length");
+  check_rejected(config("qwen"),
+                 "'use_dynamic_ntk' in the configuration must be false: it selects a rule of this "
+                 "class alone, whose base grows in steps beyond seq_length");
 }
 
 TEST_CASE("texts of models that see and speak", "[interop]") {
@@ -319,10 +318,9 @@ TEST_CASE("heads and windows of further families", "[interop]") {
                                     {"original_max_position_embeddings", 4096}}}});
   CHECK(rotary_dim(*rotary_of_layer(read_hf_config(beside), 0)) == 64);
   beside["rope_parameters"]["original_max_position_embeddings"] = 8192;
-  check_rejected(
-      beside,
-      "'original_max_position_embeddings' in rope_parameters.full_attention contradicts the one "
-      "beside it");
+  check_rejected(beside,
+                 "'original_max_position_embeddings' in rope_parameters.full_attention contradicts "
+                 "the one of the outer dict");
 
   const auto dots = read_hf_config(config("dots1", {{"max_window_layers", 3}}));
   CHECK(attention_of_layer(dots, 2).kind == LayerKind::Global);

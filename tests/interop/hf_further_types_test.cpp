@@ -239,10 +239,9 @@ TEST_CASE("what sets further types apart", "[interop]") {
   tempered["logn_attention_scale"] = true;
   CHECK_THROWS_AS(read_hf_config(tempered), ConfigError);
   // A file may name another type than its code has.
-  check_rejected(
-      config("camembert", {{"position_embedding_type", "rotary"}}),
-      "'position_embedding_type' in the configuration tells of a rotary encoding, which no class "
-      "of this type has");
+  check_rejected(config("camembert", {{"position_embedding_type", "rotary"}}),
+                 "'position_embedding_type' in the configuration selects a rotary encoding, which "
+                 "no class of this type has");
   json dynamic = nomic;
   dynamic["rotary_scaling_factor"] = 2;
   CHECK_THROWS_AS(read_hf_config(dynamic), ConfigError);
@@ -258,14 +257,13 @@ TEST_CASE("a text model is read wherever it stands, and with the sizes of its cl
     CHECK(std::get<Unscaled>(rotary(model).rule).base == 1000000);
     CHECK(attention_of_layer(model, 3).kv_heads == 8);
     check_rejected({{"model_type", "unheard-of"}, {part, inner}, {"rope_theta", 10000.0}},
-                   std::string("'rope_theta' in the configuration stands beside ") + part +
-                       ", which says otherwise");
+                   std::string("'rope_theta' in the configuration contradicts ") + part + "");
   }
   CHECK_NOTHROW(read_hf_config(
       json{{"model_type", "unheard-of"}, {"llm_config", inner}, {"text_config", inner}}));
   check_rejected(
       {{"model_type", "unheard-of"}, {"llm_config", config("llama")}, {"text_config", inner}},
-      "'llm_config' in the configuration stands beside text_config, which says otherwise");
+      "'llm_config' in the configuration contradicts text_config");
 
   const auto text_of = [](const char* whole, const json& text) {
     return read_hf_config(json{{"model_type", whole}, {"text_config", text}});
@@ -300,7 +298,7 @@ TEST_CASE("a text model is read wherever it stands, and with the sizes of its cl
   CHECK(rotary_dim(rotary(read_hf_config(config("fuyu")))) == 64);
   const json minicpmv = config("minicpmv", {{"rope_theta", 1000000.0}, {"image_size", 448}});
   check_rejected(minicpmv,
-                 "the model_type 'minicpmv' is unknown, and its key 'image_size' tells that it is "
+                 "the model_type 'minicpmv' is unknown, and its key 'image_size' shows that it is "
                  "more than a plain rotary model");
   const auto type_of = [&minicpmv](const json& version) {
     json file = minicpmv;

@@ -145,24 +145,22 @@ TEST_CASE("no pairing makes a plain rotary model of another", "[interop]") {
   for (const char* key : {"patch_size", "image_size", "num_channels"}) {
     const json vision = config("dinov9", {{key, 16}});
     check_rejected(vision, "the model_type 'dinov9' is unknown, and its key '" + std::string(key) +
-                               "' tells that it is more than a plain rotary model");
+                               "' shows that it is more than a plain rotary model");
     check_rejected(vision, "'" + std::string(key) + "' in the configuration" + unknown, half);
   }
-  check_rejected(
-      config("other", {{"linear_attn_config", json::object()}}),
-      "the model_type 'other' is unknown, and its key 'linear_attn_config' tells that it is more "
-      "than a plain rotary model");
+  check_rejected(config("other", {{"linear_attn_config", json::object()}}),
+                 "the model_type 'other' is unknown, and its key 'linear_attn_config' shows that "
+                 "it is more than a plain rotary model");
   check_rejected(
       config("other"),
-      "the model_type 'other' is unknown; name the pairing of its channels in the options to "
+      "the model_type 'other' is unknown; set the pairing of its channels in the options to "
       "read it as a plain rotary model");
   CHECK_NOTHROW(read_hf_config(config("other"), half));
   for (const auto& options : {posenc::HfConfigOptions{}, half}) {
-    check_rejected(
-        config("cogvlm"),
-        "the model_type 'cogvlm' is not supported: it has positions that the tokens of a picture "
-        "share, and a base that is not told by files",
-        options);
+    check_rejected(config("cogvlm"),
+                   "the model_type 'cogvlm' is not supported: it has positions that the tokens of "
+                   "an image share, and a base that files do not define",
+                   options);
     check_rejected(
         config("gla"),
         "this 'gla' has no rotary encoding: it has linear attention or a state space in place of "
@@ -210,8 +208,7 @@ TEST_CASE("a text model that is no plain one is told apart", "[interop]") {
 
 TEST_CASE("rotary keys beside the text model's part are not dropped", "[interop]") {
   json outer = {{"model_type", "llava"}, {"text_config", config()}, {"rope_theta", 500000}};
-  check_rejected(
-      outer, "'rope_theta' in the configuration stands beside text_config, which says otherwise");
+  check_rejected(outer, "'rope_theta' in the configuration contradicts text_config");
   outer["rope_theta"] = 10000.0;
   CHECK_NOTHROW(read_hf_config(outer));
   const json janus = {{"model_type", "multi_modality"}, {"language_config", config()}};

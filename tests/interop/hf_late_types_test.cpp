@@ -198,8 +198,7 @@ TEST_CASE("Molmo 2 may scale some layers alone", "[interop]") {
   const auto none = read(with(scaled, {{"rope_scaling_layers", json::array()}}));
   CHECK(std::holds_alternative<Unscaled>(rotary(none).rule));
   json flat = with(scaled, {{"rope_scaling_layers", {4}}});
-  check_rejected(flat,
-                 "'rope_scaling_layers' in the configuration must name layers that there are");
+  check_rejected(flat, "'rope_scaling_layers' in the configuration must list existing layers");
 }
 
 // Source: huggingface/transformers, hunyuan_vl/configuration_hunyuan_vl.py (043bb8d)
@@ -246,13 +245,13 @@ TEST_CASE("types that rotate nothing are refused by name", "[interop]") {
   }
   for (const char* key : {"fope_init_factor", "fope_sep_head", "num_inv_freq"}) {
     check_rejected(config("qwen3_moe", {{"rope_scaling", {{"rope_type", "default"}, {key, 1}}}}),
-                   std::string("'") + key + "' in rope_scaling asks for " + fourier +
-                       "the weights, which are no rotation");
+                   std::string("'") + key +
+                       "' in rope_scaling selects Fourier series (FoPE): sums of sines and "
+                       "cosines, with coefficients in the weights, which are not a rotation");
   }
-  check_rejected(
-      config("vjepa2"),
-      "the model_type 'vjepa2' is not supported: it has pairs of neighbours whose two channels "
-      "turn by different angles, which is no rotation");
+  check_rejected(config("vjepa2"),
+                 "the model_type 'vjepa2' is not supported: it has adjacent pairs whose two "
+                 "channels use different angles, which is not a rotation");
   const json kimi = config("kimi_linear", {{"qk_rope_head_dim", 64}, {"mla_use_nope", true}});
   const std::string none =
       "this 'kimi_linear' has no rotary encoding: it has attention without positions between "

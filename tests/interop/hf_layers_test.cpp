@@ -88,7 +88,7 @@ TEST_CASE("layers that attend to images, convolutions and the like turn nothing"
   CHECK(layers_without_rotary(without(mllama, {"num_hidden_layers"})) == std::vector<Index>{3, 8});
   check_rejected(config("mllama_text_model"), "the configuration must have cross_attention_layers");
   check_rejected(config("mllama_text_model", {{"cross_attention_layers", {12}}}),
-                 "'cross_attention_layers' in the configuration must name layers that there are");
+                 "'cross_attention_layers' in the configuration must list existing layers");
 
   CHECK(layers_without_rotary(config("lfm2", {{"full_attn_idxs", {2, 5, 8, 10}}})) ==
         std::vector<Index>{0, 1, 3, 4, 6, 7, 9, 11});
@@ -214,7 +214,8 @@ TEST_CASE("dicts by type of layer are for all types of the model", "[interop]") 
   check_rejected(
       config("llama4_text",
              {{"rope_parameters", {{"full_attention", plain}, {"chunked_attention", plain}}}}),
-      "'rope_parameters' in the configuration holds dicts, but this model's layers share one");
+      "'rope_parameters' in the configuration has a dict per type of layer, but this model's "
+      "layers share one");
   check_rejected(
       without(config("gemma4_text", {{"rope_parameters", plain}}), {"rope_theta"}),
       "'rope_parameters' in the configuration must have a dict for each type of layer in this "

@@ -68,7 +68,7 @@ TEST_CASE("Falcon-H1's factor of keys is part of the scale", "[interop]") {
   check_rejected(with(falcon, {{"key_multiplier", 0.0}}),
                  "'key_multiplier' in the configuration must be positive");
   check_rejected(with(falcon, {{"layer_types", {"mamba"}}}),
-                 "'layer_types' in the configuration has another type than hybrid");
+                 "'layer_types' in the configuration has a type other than hybrid");
 }
 
 TEST_CASE("LongCat's layers attend twice; its factor of queries is part of the scale",
@@ -164,7 +164,8 @@ TEST_CASE("Zamba2 attends in hybrid layers, with heads twice as wide", "[interop
       "differently");
   check_rejected(
       with(zamba, {{"hidden_size", Index{1} << 62}, {"num_attention_heads", Index{1} << 62}}),
-      "'hidden_size' in the configuration and num_attention_heads give no width of a head");
+      "'hidden_size' in the configuration and num_attention_heads do not define the width of a "
+      "head");
   check_rejected(with(zamba, {{"attention_head_dim", 64}}),
                  "'attention_head_dim' in the configuration has a value that is not supported");
   check_rejected(
@@ -218,9 +219,8 @@ TEST_CASE("a base for each layer, and none", "[interop]") {
     check_rejected(with(usual, {{"layer_rope_theta", bases}}),
                    "'layer_rope_theta' in the configuration must have an entry for each layer");
   }
-  check_rejected(
-      with(usual, {{"layer_rope_theta", {0, 0, 0, 0}}}),
-      "'layer_rope_theta' in the configuration tells of no layer with a rotary encoding");
+  check_rejected(with(usual, {{"layer_rope_theta", {0, 0, 0, 0}}}),
+                 "'layer_rope_theta' in the configuration lists no layer with a rotary encoding");
 }
 
 TEST_CASE("TeleChat3's YaRN has a magnitude of its own", "[interop]") {
@@ -346,7 +346,7 @@ TEST_CASE("a base of 0 is given, and wrong", "[interop]") {
     CHECK_THROWS_MATCHES(
         read_hf_config(config("llama", zero)), posenc::ConfigError,
         Catch::Matchers::Message(
-            "posenc::Unscaled: base must be given, finite and greater than 1, but is 0"));
+            "posenc::Unscaled: base must be set, finite and greater than 1, but is 0"));
   }
 }
 
@@ -385,10 +385,9 @@ TEST_CASE("an older and a newer form of the same dict", "[interop]") {
 
 TEST_CASE("positions by chunks, which one program has and another has not", "[interop]") {
   const json chunks = {{"chunk_size", 262144}, {"local_size", 8192}};
-  check_rejected(
-      config("qwen2", {{"dual_chunk_attention_config", chunks}}),
-      "'dual_chunk_attention_config' in the configuration makes vLLM count positions by chunks, "
-      "and transformers do nothing; remove it for texts within one chunk");
+  check_rejected(config("qwen2", {{"dual_chunk_attention_config", chunks}}),
+                 "'dual_chunk_attention_config' in the configuration makes vLLM count positions by "
+                 "chunks and has no effect in transformers; remove it for texts within one chunk");
   CHECK_NOTHROW(read_hf_config(config("qwen2", {{"dual_chunk_attention_config", nullptr}})));
 }
 

@@ -69,7 +69,7 @@ TEST_CASE("the softmax scale of one type of layer", "[interop]") {
   CHECK(softmax_scale(wide, "full_attention") == 0.03125);
   CHECK_THROWS_MATCHES(softmax_scale(wide), ConfigError,
                        Message("posenc::softmax_scale: it is 0.03125 and 0.0625 by type of layer; "
-                               "name one of 'full_attention', 'sliding_attention'"));
+                               "pass one of 'full_attention', 'sliding_attention'"));
 
   const auto hybrid = read_hf_config(config("qwen3_next"));
   CHECK(softmax_scale(hybrid, "full_attention") == 0.0625);

@@ -230,13 +230,13 @@ TEST_CASE("a tower that is not read says why, and the text model is read", "[int
   CHECK(refusal(siglip({{"num_attention_heads", 0}})) ==
         "'num_attention_heads' in vision_config must lie between 1 and 1048576");
   CHECK(refusal(siglip({{"image_size", {896, 448}}})) ==
-        "'image_size' in vision_config must be a positive number, or twice the same");
+        "'image_size' in vision_config must be a positive number or a list of two equal ones");
   CHECK(refusal(siglip({{"image_size", 7}})) ==
         "'image_size' in vision_config is less than patch_size");
   CHECK(refusal(siglip({{"head_dim", 64}})) ==
         "'head_dim' in vision_config is not the width of a head, 72");
   CHECK(refusal({{"model_type", "qwen3_vl"}, {"num_position_embeddings", 2305}}) ==
-        "'num_position_embeddings' in vision_config is no square");
+        "'num_position_embeddings' in vision_config is not a square number");
   CHECK(refusal({{"model_type", "qwen2_5_vl"}, {"window_size", 13}}) ==
         "'window_size' in vision_config is less than a block of patches");
   CHECK(refusal({{"model_type", "pixtral"}, {"rope_parameters", {{"rope_type", "yarn"}}}}) ==
@@ -258,17 +258,17 @@ TEST_CASE("the attention of a tower as options", "[interop][vision]") {
         [&] { posenc::attention_options<float>(tower, layer); });
   };
   CHECK(options_error(qwen, 0) ==
-        "posenc::attention_options: layer 0 sees windows of 8 by 8 patches, which no option "
-        "expresses; "
-        "give each window as a sequence of its own");
+        "posenc::attention_options: layer 0 attends within windows of 8 by 8 patches, which "
+        "AttentionOptions cannot express; pass each window as a separate sequence");
   CHECK(options_error(qwen, 32) ==
         "posenc::attention_options: the layer must be one of 32 but is 32");
-  CHECK(options_error(read({{"model_type", "mllama_vision_model"}}), 0) ==
-        "posenc::attention_options: the vision tower 'mllama_vision_model' is not read: it has "
-        "learned "
-        "positions of patches and of tiles, mixed by a gate");
+  CHECK(
+      options_error(read({{"model_type", "mllama_vision_model"}}), 0) ==
+      "posenc::attention_options: the vision tower 'mllama_vision_model' is not supported: it has "
+      "learned "
+      "positions of patches and of tiles, mixed by a gate");
   CHECK(support::message_of<ConfigError>([&] { posenc::rope(gemma3); }) ==
-        "posenc::rope: the vision tower 'siglip_vision_model' turns nothing");
+        "posenc::rope: the vision tower 'siglip_vision_model' has no rotary encoding");
 }
 
 }  // namespace hf_vision_test

@@ -132,8 +132,8 @@ TEST_CASE("numbers that only Python writes are numbers that are not finite", "[i
 }
 
 TEST_CASE("what is not JSON is refused with reason and place", "[interop][json]") {
-  refuse_json("", "it ends where a value should begin: line 1, column 1 (its end)");
-  refuse_json("\n\n ", "it ends where a value should begin: line 3, column 2 (its end)");
+  refuse_json("", "the text ends where a value should begin: line 1, column 1 (its end)");
+  refuse_json("\n\n ", "the text ends where a value should begin: line 3, column 2 (its end)");
   refuse_json("{\"a\": 1", "a comma or } should follow: line 1, column 8 (its end)");
   refuse_json("{\n  \"a\" 1}", "a colon should follow: line 2, column 7 (byte 9)");
   refuse_json("{\"a\": 1,}", "a key in double quotes should follow: line 1, column 9 (byte 9)");
@@ -145,19 +145,20 @@ TEST_CASE("what is not JSON is refused with reason and place", "[interop][json]"
     CAPTURE(text);
     CHECK_THROWS_AS(parse_json(text), ConfigError);
   }
-  refuse_json("[.5]", "no value begins like this: line 1, column 2 (byte 2)");
+  refuse_json("[.5]", "no value begins with this character: line 1, column 2 (byte 2)");
   refuse_json("[-x]", "a digit should follow: line 1, column 3 (byte 3)");
   refuse_json("[1.]", "a digit should follow: line 1, column 4 (byte 4)");
   refuse_json("[1e+]", "a digit should follow: line 1, column 5 (byte 5)");
-  refuse_json("-012", "no number begins with 0 and another digit: line 1, column 1 (byte 1)");
-  refuse_json("[\"ab", "the text in quotes that begins here has no end: line 1, column 2 (byte 2)");
+  refuse_json("-012",
+              "a number must not begin with 0 and another digit: line 1, column 1 (byte 1)");
+  refuse_json("[\"ab", "the string that begins here is not closed: line 1, column 2 (byte 2)");
   refuse_json("\"a\nb\"",
-              "a control character in quotes must be escaped: line 1, column 3 (byte 3)");
-  refuse_json("\"\\", "it ends within an escape: line 1, column 2 (byte 2)");
-  refuse_json(R"("\x41")", "no escape is written like this: line 1, column 2 (byte 2)");
-  refuse_json(R"("\u00g0")", "no escape is written like this: line 1, column 2 (byte 2)");
+              "a control character in a string must be escaped: line 1, column 3 (byte 3)");
+  refuse_json("\"\\", "the text ends within an escape: line 1, column 2 (byte 2)");
+  refuse_json(R"("\x41")", "this is not a valid escape: line 1, column 2 (byte 2)");
+  refuse_json(R"("\u00g0")", "this is not a valid escape: line 1, column 2 (byte 2)");
   for (const char* text : {R"("\ud83d")", R"("\ude00")", R"("\ud83dx")", R"("\ud83d\u0041")"}) {
-    refuse_json(text, "half of a surrogate pair stands alone: line 1, column 2 (byte 2)");
+    refuse_json(text, "a surrogate has no partner: line 1, column 2 (byte 2)");
   }
   for (const char* text :
        {"\"\x80\"", "\"\xc0\xaf\"", "\"\xe0\x80\xaf\"", "\"\xed\xa0\x80\"", "\"\xf4\x90\x80\x80\"",

@@ -64,13 +64,13 @@ TEST_CASE("attention that cannot be right is refused", "[interop]") {
   refuse_model([](auto& m) { m.attention[0].heads = 0; },
                "heads of layer 0 must be from 1 to 1048576 but is 0");
   refuse_model([](auto& m) { m.attention[0].kv_heads = 3; },
-               "the 32 heads of layer 0 are no multiple of its 3 kv_heads");
+               "the 32 heads of layer 0 are not a multiple of its 3 kv_heads");
   refuse_model(
       [](auto& m) {
         m.attention[0].window = LayerWindow{WindowKind::Sliding, 0};
       },
-      "the window of layer 0 must have a positive size, and none only where it is no "
-      "window, but its size is 0");
+      "the window of layer 0 must have a positive size, or 0 if its kind is None, but its size is "
+      "0");
   refuse_model([](auto& m) { m.attention.push_back({}); },
                "layer_count is 1 but there is attention of 2 layers");
 }

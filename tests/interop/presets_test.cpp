@@ -146,7 +146,7 @@ TEST_CASE("a preset is found by its name", "[interop]") {
   CHECK_THROWS_WITH(
       presets::model("llama3"),
       Catch::Matchers::StartsWith(
-          "posenc::presets::model: no preset is called 'llama3'; there are gptj_6b, "));
+          "posenc::presets::model: no preset has the name 'llama3'; there are gptj_6b, "));
 }
 
 TEST_CASE("Gemma 4's sizes are those of its files", "[interop]") {
@@ -157,7 +157,10 @@ TEST_CASE("Gemma 4's sizes are those of its files", "[interop]") {
   CHECK(model.layer_types.size() == 60);
   CHECK(presets::gemma4(8).layer_types.back() == "full_attention");
   for (const posenc::Index layers : {posenc::Index{-1}, posenc::Index{0}, posenc::Index{35}}) {
-    CHECK_THROWS_AS(presets::gemma4(layers), posenc::ConfigError);
+    CHECK_THROWS_WITH(presets::gemma4(layers),
+                      "posenc::presets::gemma4: layers must be 30, 42, 60, or those of a custom "
+                      "model, but are " +
+                          std::to_string(layers));
   }
 }
 

@@ -117,18 +117,17 @@ TEST_CASE("parts that contradict themselves are rejected", "[positions][prompt][
                                    "but are [-1, 0, 0, 0, 1]");
   CHECK(error({.text = 1, .padding = 2}) ==
         name +
-            "a part is text, padding or a picture, but one has text 1, padding 2, rows 0 and "
+            "a part must be text, padding or an image, but one has text 1, padding 2, rows 0 and "
             "cols 0");
   CHECK(error({.text = 1, .rows = 2, .cols = 3}) ==
         name +
-            "a part is text, padding or a picture, but one has text 1, padding 0, rows 2 and "
+            "a part must be text, padding or an image, but one has text 1, padding 0, rows 2 and "
             "cols 3");
-  const std::string alone = name +
-                            "frames, merge and frame_step belong to a picture with rows and "
-                            "cols, but are ";
-  CHECK(error({.text = 1, .frames = 2}) == alone + "2, 1 and 1 without");
-  CHECK(error({.text = 1, .merge = 2}) == alone + "1, 2 and 1 without");
-  CHECK(error({.padding = 1, .frame_step = 2}) == alone + "1, 1 and 2 without");
+  const std::string alone =
+      name + "frames, merge and frame_step require an image with rows and cols, but are ";
+  CHECK(error({.text = 1, .frames = 2}) == alone + "2, 1 and 1 without one");
+  CHECK(error({.text = 1, .merge = 2}) == alone + "1, 2 and 1 without one");
+  CHECK(error({.padding = 1, .frame_step = 2}) == alone + "1, 1 and 2 without one");
   CHECK(error({.rows = 3, .cols = 4, .merge = 2}) ==
         name + "merge (2) must divide rows (3) and cols (4)");
   CHECK(error({.rows = 4, .cols = 4, .merge = 0}) ==
@@ -143,6 +142,14 @@ TEST_CASE("parts that contradict themselves are rejected", "[positions][prompt][
   CHECK(message_of<posenc::PositionError>([] {
           posenc::prompt_positions({{.rows = 1, .cols = 1, .frames = 2, .frame_step = 1e300}});
         }) == name + "positions must lie within 2^53, but frame 1 is at 1e+300");
+  CHECK(message_of<ShapeError>([] {
+          posenc::prompt_positions(std::vector<PromptPart>{{.text = Index{1} << 53}, {.text = 1}});
+        }) == name + "a batch of prompts has more than 2^53 tokens");
+  const posenc::PromptPositions far{posenc::Positions::range(0, 1), {1}};
+  CHECK(message_of<posenc::PositionError>(
+            [&] { far.decode(std::numeric_limits<Index>::max(), 1); }) ==
+        "posenc::PromptPositions::decode: past (9223372036854775807) and a row's rope_delta "
+        "(1) add up to a position beyond 2^53");
   const std::vector<std::vector<PromptPart>> uneven{{{.text = 2}}, {{.text = 3}}};
   CHECK(message_of<ShapeError>([&] { posenc::prompt_positions(uneven); }) ==
         name +
@@ -166,9 +173,9 @@ TEST_CASE("chatglm's settings are required", "[positions][prompt][errors]") {
     return message_of<ConfigError>([&] { posenc::chatglm_positions(prompt, 0, 1); });
   };
   CHECK(config({.mask_position = 1}) ==
-        name + "context_length must be given and not negative but is -1");
+        name + "context_length must be set and not negative but is -1");
   CHECK(config({.context_length = 1}) ==
-        name + "mask_position must be given and not negative but is -1");
+        name + "mask_position must be set and not negative but is -1");
   const posenc::ChatGlmPrompt prompt{.context_length = 1, .mask_position = 0};
   CHECK(
       message_of<ShapeError>([&] { posenc::chatglm_positions(prompt, -1, 1); }) ==

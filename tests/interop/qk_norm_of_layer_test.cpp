@@ -64,7 +64,7 @@ TEST_CASE("a flag may switch the norm of queries and keys", "[interop][hf][norm]
 
 TEST_CASE("norms that the module lacks, or that are unknown, are errors", "[interop][hf][norm]") {
   const std::string name = "posenc::qk_norm_of_layer: ";
-  CHECK(error_of(config("qwen3")) == name + "the file does not tell the epsilon of norms");
+  CHECK(error_of(config("qwen3")) == name + "the file does not define the epsilon of norms");
   CHECK(error_of(config("mistral")) ==
         name +
             "the norm of queries and keys is not known for 'mistral', or layer 0 has no softmax");

@@ -113,7 +113,7 @@ TEST_CASE("rules that depend on the length ask for it", "[interop]") {
   CHECK_THROWS_MATCHES(
       rope(dynamic), ConfigError,
       Message("posenc::frequencies: this rule's frequencies depend on the length of the sequence, "
-              "which must be given"));
+              "which must be set"));
   CHECK(frequencies(dynamic, 4096) == frequencies(plain));
   CHECK_FALSE(frequencies(dynamic, 8192) == frequencies(plain));
   CHECK_THROWS_AS(frequencies(dynamic, -1), posenc::PositionError);
@@ -137,9 +137,10 @@ TEST_CASE("the float32 pipeline is chosen by name", "[interop]") {
 }
 
 TEST_CASE("settings that cannot be right are refused", "[interop]") {
-  check_rejected([](auto& s) { s.rule = {}; }, "RotarySettings: rule must be given");
-  check_rejected([](auto& s) { s.pairing.reset(); }, "RotarySettings: pairing must be given");
-  const std::string head = "RotarySettings: head_dim must be given, and from 1 to 65536, but is ";
+  check_rejected([](auto& s) { s.rule = {}; }, "RotarySettings: rule must be set");
+  check_rejected([](auto& s) { s.pairing.reset(); }, "RotarySettings: pairing must be set");
+  const std::string head =
+      "RotarySettings: head_dim must be set and lie between 1 and 65536, but is ";
   check_rejected([](auto& s) { s.head_dim = 0; }, head + "0");
   check_rejected([](auto& s) { s.head_dim = -96; }, head + "-96");
   check_rejected([](auto& s) { s.head_dim = 65537; }, head + "65537");
@@ -159,8 +160,8 @@ TEST_CASE("settings that cannot be right are refused", "[interop]") {
       },
       "RotarySettings: the table of axes is for 64 pairs but there are frequencies for 32");
   check_rejected([](auto& s) { s.rule = Unscaled{.rotary_dim = 64}; },
-                 "Unscaled: base must be given, finite and greater than 1, but is 0");
-  const std::string anew = "RotarySettings: index_per_axis asks for axes and the rule Unscaled";
+                 "Unscaled: base must be set, finite and greater than 1, but is 0");
+  const std::string anew = "RotarySettings: index_per_axis requires axes and the rule Unscaled";
   check_rejected([](auto& s) { s.index_per_axis = true; }, anew);
   check_rejected(
       [](auto& s) {
@@ -178,7 +179,7 @@ TEST_CASE("settings that cannot be right are refused", "[interop]") {
       "RotarySettings: rotary_dim must be even and at least 2 but is 63");
   check_rejected(
       [](auto& s) { s.chatglm_halves = true; },
-      "RotarySettings: chatglm_halves asks for half pairing, no axes, no rotary_offset, and a "
+      "RotarySettings: chatglm_halves requires half pairing, no axes, no rotary_offset, and a "
       "rule for head_dim / 2 channels, not 64 of 96");
 }
 

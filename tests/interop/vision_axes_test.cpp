@@ -62,7 +62,7 @@ TEST_CASE("settings of vision encodings that cannot be are rejected", "[axes][er
   CHECK(error([] { posenc::pixtral_vision({.head_dim = 6, .base = 100}); }) ==
         "posenc::pixtral_vision: head_dim must be divisible by 4 and at least 4 but is 6");
   CHECK(error([] { posenc::rope_vit_axial({.head_dim = 8}); }) ==
-        "posenc::rope_vit_axial: base must be given, finite and greater than 1, but is 0");
+        "posenc::rope_vit_axial: base must be set, finite and greater than 1, but is 0");
   const posenc::VisionRope settings{.head_dim = 16, .base = 100};
   CHECK(error([&] {
           posenc::ggml_vision(settings, std::array<Index, 2>{4, 4});
@@ -77,7 +77,7 @@ TEST_CASE("settings of vision encodings that cannot be are rejected", "[axes][er
   CHECK(error([] { posenc::ggml_vision({.head_dim = 3, .base = 9}, std::array<Index, 4>{}); }) ==
         "posenc::ggml_vision: head_dim must be divisible by 4 and at least 4 but is 3");
   CHECK(error([] { posenc::ggml_vision({.head_dim = 4, .base = 1}, std::array<Index, 4>{}); }) ==
-        "posenc::ggml_vision: base must be given, finite and greater than 1, but is 1");
+        "posenc::ggml_vision: base must be set, finite and greater than 1, but is 1");
 }
 
 }  // namespace vision_axes_test

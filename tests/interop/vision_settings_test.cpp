@@ -69,12 +69,12 @@ TEST_CASE("towers without a rotation, or that are not read, have no rope", "[int
     return support::message_of<ConfigError>([&] { posenc::rope(tower); });
   };
   CHECK(error({.model_type = "siglip", .attention = {.head_dim = 8}}) ==
-        "posenc::rope: the vision tower 'siglip' turns nothing");
+        "posenc::rope: the vision tower 'siglip' has no rotary encoding");
   CHECK(error({.rotary = VisionRotary{.base = 100}}) ==
-        "posenc::rope: head_dim of the vision tower must be given");
+        "posenc::rope: head_dim of the vision tower must be set");
   VisionSettings refused{.model_type = "other", .refused = "its model_type is unknown"};
   CHECK(error(refused) ==
-        "posenc::rope: the vision tower 'other' is not read: its model_type is unknown");
+        "posenc::rope: the vision tower 'other' is not supported: its model_type is unknown");
   CHECK_NOTHROW(validate(refused));
 }
 

@@ -225,7 +225,7 @@ TEST_CASE("attention over a cache rejects invalid calls", "[attention][cache][er
   CHECK(error(shape, {2, 1, 2, dim}, {1}).substr(0, name.size()) == name);
   const std::vector<Index> lengths{3}, boundaries{0, 1};
   const std::string rule =
-      name + "a cache knows its lengths: key_lengths and cu_seqlens_k must not be given";
+      name + "key_lengths and cu_seqlens_k must not be set, because the cache has the lengths";
   CHECK(error(contradiction, {1, 1, 2, dim}, {1}, {.causal = Causal::No, .key_lengths = lengths}) ==
         rule);
   CHECK(error(contradiction, {1, 1, 2, dim}, {1},

@@ -337,7 +337,7 @@ TEST_CASE("an exhausted pool throws and changes nothing", "[attention][cache][po
   CHECK(pool.blocks() == 4);
   CHECK(pool.bytes() < 4 * block);
   CHECK(message_of<posenc::ConfigError>([] { KvBlockPool({}); }) ==
-        "posenc::KvBlockPool: byte_limit must be given");
+        "posenc::KvBlockPool: byte_limit must be set");
 }
 
 TEST_CASE("caches keep their pool alive, and blocks return to their own pool",

@@ -40,7 +40,7 @@ TEST_CASE("invalid settings of a cache are rejected", "[attention][cache][errors
   bad.max_append = 0;
   CHECK(error(bad) == "posenc::KvCache: max_append must be positive but is 0");
   const std::string either =
-      "posenc::KvCache: either capacity or window must be given, but they are ";
+      "posenc::KvCache: either capacity or window must be set, but they are ";
   bad = good;
   bad.capacity = 0;
   CHECK(error(bad) == either + "0 and 0");
@@ -52,10 +52,9 @@ TEST_CASE("invalid settings of a cache are rejected", "[attention][cache][errors
   CHECK(error(bad) == "posenc::KvCache: capacity must be at most 2^40 but is 9223372036854775807");
   bad.capacity = Index{1} << 40;
   bad.head_dim = 1 << 20;
-  CHECK(
-      error(bad) ==
-      "posenc::KvCache: no memory holds 1 sequences of 1099511627776 keys with 2 heads of 1048576 "
-      "and 19 numbers");
+  CHECK(error(bad) ==
+        "posenc::KvCache: 1 sequences of 1099511627776 keys with 2 heads of 1048576 "
+        "and 19 values must fit into memory");
 }
 
 }  // namespace kv_cache_config_test

@@ -51,13 +51,13 @@ TEST_CASE("invalid calls name their rule and write nothing", "[attention][cache]
   CHECK(append(Index{-1}, some(1, 3, heads, dim), some(1, 3, heads, value_dim)) ==
         name + "sequence -1 must lie within [0, 3)");
   CHECK(append(std::vector<Index>{0, 2, 0}, some(3, 3, heads, dim), some(3, 3, heads, value_dim)) ==
-        name + "sequence 0 is named twice");
+        name + "sequence 0 is listed twice");
   // Sequence 0 has enough capacity, but must stay unchanged as well.
   CHECK(append(std::vector<Index>{0, 1}, some(2, 57, heads, dim), some(2, 57, heads, value_dim)) ==
-        name + "sequence 1 holds 200 keys, and with 57 more would pass the capacity of 256");
+        name + "sequence 1 holds 200 keys, and with 57 more would exceed the capacity of 256");
   CHECK(message_of<ShapeError>([&] {
           small_ring.append(0, some(1, 5, heads, dim).view(), some(1, 5, heads, value_dim).view());
-        }) == name + "a ring (window 10) takes at most max_append = 4 keys at once but got 5");
+        }) == name + "a ring (window 10) accepts at most max_append = 4 keys per call but got 5");
 
   Heads<float> out_k(1, 3, heads, dim), out_v(1, 3, heads, value_dim);
   const auto copy_keys = [&](Index sequence, Index first) {
@@ -92,7 +92,7 @@ TEST_CASE("invalid calls name their rule and write nothing", "[attention][cache]
   CHECK(erase(3, -1) != "nothing was thrown");
   CHECK(erase(3, std::numeric_limits<Index>::max()) != "nothing was thrown");
   CHECK(message_of<ConfigError>([&] { small_ring.erase(0, 0, 0, nothing); }) ==
-        "posenc::KvCache::erase: a ring (window 10) forgets its oldest keys alone; none can be "
+        "posenc::KvCache::erase: a ring (window 10) evicts its oldest keys itself; no key can be "
         "erased");
 
   for (const Index bad : {-1, 3}) {

@@ -185,18 +185,21 @@ TEST_CASE("a rejected restore leaves the sequence unchanged", "[attention][cache
   CHECK(error(rings, 0, 0, 1, dim + 1) == name + "k [1, 1, 2, 6] must be [1, n, 2, 5]");
   CHECK(error(rings, 0, -1, 1) == name + "the first key must be at least 0 but is -1");
   CHECK(error(full, 0, 1, 1) ==
-        name + "the first key must be 0 where the cache is no ring but is 1");
+        name + "the first key must be 0 because the cache is not a ring but is 1");
   CHECK(error(full, 0, 0, 129) ==
-        name + "sequence 0 holds 0 keys, and with 129 more would pass the capacity of 128");
+        name + "sequence 0 holds 0 keys, and with 129 more would exceed the capacity of 128");
   CHECK(error(rings, 0, 0, 257) ==
-        name + "the keys 0 to 256 are more than a sequence holds, whose oldest key would be 128");
-  CHECK(error(rings, 0, 100, 200) ==
-        name + "the keys 100 to 299 are more than a sequence holds, whose oldest key would be 128");
+        name +
+            "the keys 0 to 256 are more than a sequence can store, whose oldest key would be 128");
+  CHECK(
+      error(rings, 0, 100, 200) ==
+      name +
+          "the keys 100 to 299 are more than a sequence can store, whose oldest key would be 128");
   constexpr Index most = std::numeric_limits<Index>::max();
   for (const Index first : {most, most - 1, Index{1} << 53}) {
-    CHECK(error(rings, 0, first, 2) == name + "sequence 0 cannot have 2 keys from key " +
-                                           std::to_string(first) +
-                                           " on: positions are doubles, which count up to 2^53");
+    CHECK(error(rings, 0, first, 2) ==
+          name + "sequence 0 cannot have 2 keys from key " + std::to_string(first) +
+              " on: positions are doubles, which are exact up to 2^53");
   }
   CHECK(all_of(rings, 0) == before);
   CHECK(all_of(full, 0) == full_before);

@@ -210,16 +210,17 @@ TEMPLATE_TEST_CASE("gradients of biases sum up over tiles", "[laws]", float, dou
 TEST_CASE("gradients of other shapes are not added", "[laws][errors]") {
   posenc::TableGradient table(3, 2);
   CHECK(support::message_of<posenc::ShapeError>([&] { table += posenc::TableGradient(2, 3); }) ==
-        "posenc::TableGradient: what is added must be [3, 2] but is [2, 3]");
+        "posenc::TableGradient: the gradient to add must be [3, 2] but is [2, 3]");
   posenc::KerpleGradient kerple{{1}, {1}};
   CHECK(support::message_of<posenc::ShapeError>([&] {
           kerple += posenc::KerpleGradient{{1}, {}};
-        }) == "posenc::KerpleGradient: what is added must have 1 r1 and 1 r2 but has 1 and 0");
+        }) ==
+        "posenc::KerpleGradient: the gradient to add must have 1 r1 and 1 r2 but has 1 and 0");
   CHECK(kerple.r1[0] == 1);
   posenc::FireParameters fire{
       .hidden_weight = {1}, .hidden_bias = {1}, .output_weight = {1, 1}, .output_bias = {1, 1}};
   CHECK(support::message_of<posenc::ShapeError>([&] { fire += posenc::FireParameters{.c = 2}; }) ==
-        "posenc::FireParameters: what is added must have the shape of what it is added to, width 1 "
+        "posenc::FireParameters: the parameters to add must have the same shape, width 1 "
         "and 2 heads, but has 0 and 0");
   CHECK(fire.c == 0);
 }

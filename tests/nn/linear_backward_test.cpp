@@ -242,12 +242,18 @@ TEST_CASE("the backward pass of linear checks shapes before it writes",
         name + "grad_x [2, 5, 3] must have the shape of x, [2, 5, 4]");
   auto overlapping = to;
   overlapping.seq_stride = 3;
-  CHECK(error(x, grad_out, overlapping).starts_with(name + "grad_x is written, so its elements"));
+  CHECK(error(x, grad_out, overlapping).starts_with(name + "grad_x is an output, so its elements"));
   CHECK(error(x, grad_out, {nullptr, 2, 5, 4}) ==
         name + "grad_x [2, 5, 4] has elements but no memory: data is null");
   CHECK(message_of<ShapeError>([&] {
           fixed.backward(posenc::bsd(narrow), posenc::bsd(grad_out), to, gradient);
         }).starts_with("posenc::Linear::backward: x [2, 5, 3]"));
+  const posenc::Linear<float> none(0, 0, false);
+  auto of_none = none.zero_gradient();
+  constexpr Index many = Index{1} << 32;
+  CHECK(message_of<ShapeError>([&] {
+          none.backward({nullptr, many, many, 0}, {nullptr, many, many, 0}, {}, of_none);
+        }) == name + "the tokens of x [4294967296, 4294967296, 0] exceed 2^63 - 1");
   for (auto wrong : {LinearParameters<float>(3, 4, true), LinearParameters<float>(4, 3, false)}) {
     CHECK(message_of<ShapeError>(
               [&] { layer.backward(posenc::bsd(x), posenc::bsd(grad_out), to, wrong); })

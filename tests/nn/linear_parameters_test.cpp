@@ -81,11 +81,12 @@ TEST_CASE("extents of a weight that cannot be are rejected", "[linear][errors]")
     return support::message_of<posenc::ConfigError>(
         [&] { LinearParameters<double>(in, out, true); });
   };
-  const std::string rule =
-      " numbers cannot be: neither may be negative, and memory must hold their product";
-  CHECK(error(-1, 2) == "posenc::Linear: a weight of 2 x -1" + rule);
+  const std::string rule = "] must have no negative extent and must fit into memory";
+  CHECK(error(-1, 2) ==
+        "posenc::Linear: the weight [2, -1] must have no negative extent and must fit into memory");
   CHECK(error(1, posenc::Index{1} << 54) ==
-        "posenc::Linear: a weight of 18014398509481984 x 1" + rule);
+        "posenc::Linear: the weight [18014398509481984, 1] must have no negative extent and must "
+        "fit into memory");
   CHECK_NOTHROW(LinearParameters<double>::check_dims(1, posenc::Index{1} << 53));
 }
 

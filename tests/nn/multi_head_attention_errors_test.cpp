@@ -114,6 +114,20 @@ TEST_CASE("positions must have valid extents even if nothing reads them", "[mha]
         }) == "posenc::MultiHeadAttention::forward: query_positions [1, 4] must be [1 or 2, 3]");
 }
 
+TEST_CASE("a projection of keys has a size that can be counted", "[mha][errors][extents]") {
+  const MultiHeadAttention<float> module({.model_dim = 4, .heads = 1});
+  Embeddings<float> x(256, 1, 4), out(256, 1, 4);
+  x.setConstant(1);
+  constexpr Index many = Index{1} << 53;
+  const posenc::EmbeddingsView<const float> keys{x.data(), 256, many, 4, 0, 0};
+  CHECK(message_of<ShapeError>([&] {
+          module.forward(bsd(x), Positions::range(0, 1), keys, keys, Positions::range(0, many),
+                         bsd(out), {.causal = posenc::Causal::No});
+        }) ==
+        "posenc::MultiHeadAttention::forward: 4 values for each token of [256, "
+        "9007199254740992] exceed 2^63 - 1");
+}
+
 TEST_CASE("positions in the options are rejected", "[mha][errors]") {
   MultiHeadAttention<float> module({.model_dim = 8, .heads = 2});
   Embeddings<float> x(1, 3, 8), out(1, 3, 8);
@@ -123,7 +137,7 @@ TEST_CASE("positions in the options are rejected", "[mha][errors]") {
         [&] { module.forward(bsd(x), Positions::range(0, 3), bsd(out), options); });
   };
   const std::string rule =
-      "posenc::MultiHeadAttention::forward: positions are arguments of forward and must not stand "
+      "posenc::MultiHeadAttention::forward: positions are arguments of forward and must not be set "
       "in the options";
   CHECK(error({.causal = posenc::Causal::No, .query_positions = Positions::range(9, 3)}) == rule);
   CHECK(error({.causal = posenc::Causal::No, .key_positions = Positions::range(9, 3)}) == rule);

@@ -24,14 +24,14 @@ std::string config_error(const MultiHeadAttentionConfig& config) {
 
 TEST_CASE("invalid settings of the module are rejected", "[mha][errors]") {
   const std::string name = "posenc::MultiHeadAttention: ";
-  CHECK(config_error({.heads = 4}) == name + "model_dim must be given and positive but is 0");
+  CHECK(config_error({.heads = 4}) == name + "model_dim must be set and positive but is 0");
   CHECK(config_error({.model_dim = -8, .heads = 4}) ==
-        name + "model_dim must be given and positive but is -8");
-  CHECK(config_error({.model_dim = 8}) == name + "heads must be given and positive but is 0");
+        name + "model_dim must be set and positive but is -8");
+  CHECK(config_error({.model_dim = 8}) == name + "heads must be set and positive but is 0");
   CHECK(config_error({.model_dim = 10, .heads = 4}) ==
-        name + "heads (4) must divide model_dim (10) where head_dim is not given");
+        name + "heads (4) must divide model_dim (10) if head_dim is not set");
   CHECK(config_error({.model_dim = 3, .heads = 4}) ==
-        name + "heads (4) must divide model_dim (3) where head_dim is not given");
+        name + "heads (4) must divide model_dim (3) if head_dim is not set");
   CHECK(config_error({.model_dim = 16, .heads = 4, .kv_heads = 3}) ==
         name + "kv_heads (3) must divide heads (4)");
   CHECK(config_error({.model_dim = 16, .heads = 4, .kv_heads = 8}) ==

@@ -100,24 +100,23 @@ TEST_CASE("a valid call over a cache throws nothing", "[mha][cache][errors]") {
 }
 
 TEST_CASE("a module rejects mismatches with its cache before it appends", "[mha][cache][errors]") {
-  CHECK(
-      error<ShapeError>([](Call& c) {
-        c.config.capacity = 100;
-        c.x.resize(2, 59, 8), c.out.resize(2, 59, 8);
-        c.positions = Positions::starts({60, 70}, 59);
-      }) ==
-      "posenc::KvCache::append: sequence 2 holds 70 keys, and with 59 more would pass the capacity "
-      "of 128");
+  CHECK(error<ShapeError>([](Call& c) {
+          c.config.capacity = 100;
+          c.x.resize(2, 59, 8), c.out.resize(2, 59, 8);
+          c.positions = Positions::starts({60, 70}, 59);
+        }) ==
+        "posenc::KvCache::append: sequence 2 holds 70 keys, and with 59 more would exceed the "
+        "capacity of 128");
   CHECK(error<ShapeError>([](Call& c) { c.sequences = {2, 2}; }) != "nothing was thrown");
   CHECK(error<ShapeError>([](Call& c) {
           c.sequences = {2, 2};
           c.positions = Positions::starts({70, 70}, 3);
-        }) == "posenc::KvCache::append: sequence 2 is named twice");
+        }) == "posenc::KvCache::append: sequence 2 is listed twice");
   CHECK(error<ShapeError>([](Call& c) {
           c.sequences = {0, 3};
         }) == name + "sequences must lie within the cache's 3 but one is 3");
   CHECK(error<ShapeError>([](Call& c) { c.sequences = {0}; }) ==
-        name + "sequences must name one for each of the 2 batch rows but has 1");
+        name + "sequences must have one entry for each of the 2 batch rows but has 1");
   CHECK(error<ShapeError>([](Call& c) { c.config.kv_heads = 1; }) ==
         "posenc::KvCache::append: k [2, 3, 2, 4] must be [2, n, 1, 4]");
   CHECK(error<ShapeError>([](Call& c) { c.config.head_dim = 6; }) ==
@@ -141,10 +140,10 @@ TEST_CASE("a module rejects invalid options over a cache before it appends",
   CHECK(error<ConfigError>([](Call& c) { c.options.dropout.probability = 2; }) ==
         name + "the dropout probability must lie in [0, 1) but is 2");
   CHECK(error<ConfigError>([](Call& c) { c.options.query_positions = Positions::range(0, 3); }) ==
-        name + "positions are arguments of forward and must not stand in the options");
+        name + "positions are arguments of forward and must not be set in the options");
   const std::vector<Index> lengths{3, 3};
   CHECK(error<ConfigError>([&](Call& c) { c.options.key_lengths = lengths; }) ==
-        name + "a cache knows its lengths: key_lengths and cu_seqlens_k must not be given");
+        name + "key_lengths and cu_seqlens_k must not be set, because the cache has the lengths");
   // The longest sequence will have 73 keys.
   attention_test::Mask<bool> keep(1, 1, 3, 72);
   CHECK(error<ShapeError>([&](Call& c) { c.options.keep = keep.view(); }) ==
@@ -158,8 +157,9 @@ TEST_CASE("a module rejects invalid options over a cache before it appends",
 TEST_CASE("a bias over a cache needs the positions of cached keys", "[mha][cache][errors]") {
   CHECK(error<ConfigError>([](Call& c) { c.positions = Positions::range(60, 3); }) ==
         name +
-            "options.key_positions must be given where positions are not places: token 0 of batch "
-            "row 1 stands at 60 but will be key 70");
+            "options.key_positions must be set if positions differ from key indices: token 0 of "
+            "batch "
+            "row 1 has position 60 but becomes key 70");
   CHECK(error<ConfigError>([](Call& c) {
           c.positions = Positions::range(60, 3);
           c.options.key_positions = Positions::range(0, 73);
@@ -179,16 +179,15 @@ TEST_CASE("a window that reaches evicted keys is rejected before the ring evicts
   CHECK(error<ConfigError>([&](Call& c) {
           spoil(c);
           c.options.window = {};
-        }) ==
-        name +
-            "the keys before 128 are gone from the cache, but the window of the first query, whose "
-            "place is 255, begins -1 before it (-1: nowhere)");
+        }) == name +
+                  "the keys before 128 are evicted from the cache, but the window of the first "
+                  "query, whose aligned key is 255, begins -1 before it (-1: unlimited)");
   CHECK(error<ShapeError>([&](Call& c) {
           spoil(c);
           c.config.max_append = 2;
         }) ==
-        "posenc::KvCache::append: a ring (window 20) takes at most max_append = 2 keys at once but "
-        "got 3");
+        "posenc::KvCache::append: a ring (window 20) accepts at most max_append = 2 keys per call "
+        "but got 3");
 }
 
 }  // namespace multi_head_decode_errors_test

@@ -212,8 +212,11 @@ TEST_CASE("the backward pass of a module rejects mismatches and writes nothing",
         [&] { module.backward(from, grad_out, bsd(grad_x), gradients); });
   };
   CHECK(config_error(empty) ==
-        name + "the tape must hold a forward pass: forward(..., tape) leaves one");
-  CHECK(config_error(cross).starts_with(name + "the tape holds a pass of cross attention"));
+        name + "the tape must have a forward pass: call forward(..., tape) first");
+  CHECK(config_error(cross).starts_with(
+      name +
+      "the tape is of cross attention, so backward() requires grad_keys_from and "
+      "grad_values_from besides grad_x"));
   MultiHeadTape<double> refused_pass;
   (void)step.forward(refused_pass);
   CHECK_THROWS_AS(module.forward(bsd(step.x), step.positions, bsd(narrow), refused_pass),
@@ -230,7 +233,7 @@ TEST_CASE("the backward pass of a module rejects mismatches and writes nothing",
           auto of_other = other.zero_gradients();
           other.backward(tape, grad_out, bsd(grad_x), of_other);
         }) == name +
-                  "the tape holds a pass of another module: model_dim, key_input_dim, "
+                  "the tape is of another module: model_dim, key_input_dim, "
                   "value_input_dim, heads, kv_heads, head_dim and value_dim are [8, 8, 8, 4, 2, "
                   "4, 4], of this one [8, 8, 8, 2, 2, 4, 4]");
   CHECK(shape_error([&] { module.backward(tape, bsd(narrow), bsd(grad_x), gradients); }) ==
@@ -244,7 +247,7 @@ TEST_CASE("the backward pass of a module rejects mismatches and writes nothing",
   overlapping.seq_stride = 7;
   CHECK(shape_error([&] {
           module.backward(tape, grad_out, overlapping, gradients);
-        }).starts_with(name + "grad_x is written, so its elements must not share memory"));
+        }).starts_with(name + "grad_x is an output, so its elements must not share memory"));
   const auto refused = [&](const auto& change) {
     auto wrong = ask_for_all(module);
     change(wrong);
@@ -259,7 +262,7 @@ TEST_CASE("the backward pass of a module rejects mismatches and writes nothing",
                                 "weight [8, 8] and a bias of 8, but has [8, 3] and 8"));
   CHECK(refused([](auto& g) { g.rotary.resize(3); }) ==
         name +
-            "gradients.rotary must have a number for each of the 2 frequencies, or none, but "
+            "gradients.rotary must have a value for each of the 2 frequencies, or none, but "
             "has 3");
   CHECK(refused([](auto& g) { g.sinks.resize(4); }).starts_with(name + "gradients.sinks must"));
   CHECK(refused([](auto& g) { g.bias.resize(5); }).starts_with(name + "bias_gradient must"));
@@ -267,9 +270,9 @@ TEST_CASE("the backward pass of a module rejects mismatches and writes nothing",
   plain.forward(bsd(step.x), step.positions, bsd(out), tape, step.options);
   auto of_plain = plain.zero_gradients();
   of_plain.rotary.resize(1);
-  CHECK(message_of<ConfigError>([&] {
-          plain.backward(tape, grad_out, bsd(grad_x), of_plain);
-        }).starts_with(name + "gradients.rotary must be empty"));
+  CHECK(message_of<ConfigError>([&] { plain.backward(tape, grad_out, bsd(grad_x), of_plain); })
+            .starts_with(name + "gradients.rotary must be empty: this rotary encoding has no "
+                                "learnable frequencies"));
   for (const double number : numbers_of(gradients)) CHECK(number == 0);
   for (Index n = 0; n < grad_x.size(); ++n) CHECK(grad_x.data()[n] == 77);
 }
@@ -300,7 +303,7 @@ TEST_CASE("the backward pass of a module rejects the gradient of another bias an
   };
   const posenc::KerpleConfig kerple{
       .form = posenc::KerpleForm::Logarithmic, .r1 = {1, 2}, .r2 = {0.5, 1}};
-  check(posenc::Kerple(kerple), "posenc::KerpleGradient: what is added must have",
+  check(posenc::Kerple(kerple), "posenc::KerpleGradient: the gradient to add must have",
         [](auto& gradient) { gradient.r2.pop_back(); });
   const posenc::FireParameters fire{.c = 1,
                                     .threshold = 2,
@@ -308,12 +311,13 @@ TEST_CASE("the backward pass of a module rejects the gradient of another bias an
                                     .hidden_bias = {0, 1},
                                     .output_weight = {1, 2, 3, 4},
                                     .output_bias = {0, 1}};
-  check(posenc::Fire(fire), "posenc::FireParameters: what is added must have the shape",
+  check(posenc::Fire(fire),
+        "posenc::FireParameters: the parameters to add must have the same shape",
         [](auto& gradient) { gradient.output_weight.resize(2); });
   const std::vector<double> table(32 * 2);
   const posenc::T5Bias t5(posenc::MatrixView<const double>{table.data(), 32, 2},
                           {.direction = posenc::T5Direction::Causal});
-  check(t5, "posenc::TableGradient: what is added must be [31, 2] but is [32, 2]",
+  check(t5, "posenc::TableGradient: the gradient to add must be [31, 2] but is [32, 2]",
         [](auto& gradient) { gradient = posenc::TableGradient(31, 2); });
 }
 

@@ -67,10 +67,10 @@ TEMPLATE_TEST_CASE("parameters are copied from Eigen and mapped by it", "[parame
 TEST_CASE("parameters reject impossible extents", "[parameters][errors]") {
   constexpr Index most = std::numeric_limits<Index>::max();
   using W = posenc::ParameterMatrix<float>;
-  CHECK(
-      message_of<ShapeError>([] { W(-1, 2); }) ==
-      "posenc::ParameterMatrix: rows (-1) and cols (2) must not be negative, nor more than memory "
-      "has addresses for");
+  CHECK(message_of<ShapeError>([] { W(-1, 2); }) ==
+        "posenc::ParameterMatrix: rows (-1) and cols (2) must not be negative, and their product "
+        "must "
+        "fit into memory");
   CHECK_THROWS_AS(W(most, 2), ShapeError);
   CHECK_THROWS_AS(W(most / 2, 1), ShapeError);
   CHECK_THROWS_AS(posenc::Linear<float>(most, 3, false), posenc::ConfigError);

@@ -355,19 +355,19 @@ TEST_CASE("incomplete settings of a norm are rejected", "[mha][norm][errors]") {
   const auto error = [](const QkNorm& norm) {
     return message_of<ConfigError>([&] { MultiHeadAttention<float> module(config_with(norm)); });
   };
-  const std::string name = "posenc::MultiHeadAttention: qk_norm.";
-  const std::string over =
-      name +
-      "over must be given: Head or AllHeads; without a norm, qk_norm.weight and qk_norm.epsilon "
-      "must be absent";
+  const std::string name = "posenc::MultiHeadAttention: ";
+  const std::string over = name +
+                           "qk_norm.over must be set: Head or AllHeads; without a norm, "
+                           "qk_norm.weight and qk_norm.epsilon "
+                           "must be absent";
   CHECK(error({.epsilon = 1e-6}) == over);
   CHECK(error({.weight = QkNormWeight::Factor}) == over);
   CHECK(error({.over = QkNormOver::Head, .epsilon = 1e-6}) ==
-        name + "weight must be given: Factor, or FactorMinusOne as in Gemma's files");
+        name + "qk_norm.weight must be set: Factor, or FactorMinusOne as in Gemma's files");
   const auto of_epsilon = [&](double epsilon) {
     return error({QkNormOver::AllHeads, QkNormWeight::Factor, epsilon});
   };
-  const std::string rule = name + "epsilon must be given, finite and positive but is ";
+  const std::string rule = name + "qk_norm.epsilon must be set, finite and positive but is ";
   CHECK(of_epsilon(0) == rule + "0");
   CHECK(of_epsilon(-1e-6).substr(0, rule.size()) == rule);
   CHECK(of_epsilon(std::numeric_limits<double>::quiet_NaN()).substr(0, rule.size()) == rule);
@@ -400,15 +400,15 @@ TEST_CASE("weights of a wrong length are rejected before anything is written",
     for (Index n = 0; n < out.size(); ++n) REQUIRE(out.data()[n] == 77);
   };
   module.query_norm.resize(1, 5);
-  check("query_norm must have 6 numbers but has 5");
+  check("query_norm must have 6 values but has 5");
   module.query_norm.resize(6, 1);
   module.key_norm = {};
-  check("key_norm must have 6 numbers but has 0");
+  check("key_norm must have 6 values but has 0");
   auto none = make_module<Linear<float>>({});
   none.key_norm.resize(1, 6);
   CHECK(message_of<ShapeError>([&] { none.forward(bsd(x), positions, bsd(out), options); }) ==
         "posenc::MultiHeadAttention::forward: key_norm must be empty without a qk_norm but has 6 "
-        "numbers");
+        "values");
   // A cache of other heads.
   const auto valid = make_module<Linear<float>>(of_heads);
   posenc::KvCache<float> wide(
@@ -430,20 +430,20 @@ TEST_CASE("backward rejects gradients and tapes of another norm", "[mha][norm][e
   auto gradients = module.zero_gradients();
   const auto run = [&] { module.backward(tape, bsd(out), bsd(grad_x), gradients); };
   gradients.key_norm.resize(1, 7);
-  CHECK(message_of<ShapeError>(run) == name + "gradients.key_norm must have 6 numbers but has 7");
+  CHECK(message_of<ShapeError>(run) == name + "gradients.key_norm must have 6 values but has 7");
   gradients = module.zero_gradients();
   module.query_norm.resize(1, 4);
-  CHECK(message_of<ShapeError>(run) == name + "query_norm must have 6 numbers but has 4");
+  CHECK(message_of<ShapeError>(run) == name + "query_norm must have 6 values but has 4");
   module.query_norm.resize(1, 6);
   CHECK(message_of<ConfigError>([&] {
           module.backward(other, bsd(out), bsd(grad_x), gradients);
-        }) == name + "the tape holds a pass of another module, without a qk_norm");
+        }) == name + "the tape is of another module, without a qk_norm");
   auto of_none = none.zero_gradients();
   CHECK(message_of<ConfigError>([&] { none.backward(tape, bsd(out), bsd(grad_x), of_none); }) ==
-        name + "the tape holds a pass of another module, with a qk_norm");
+        name + "the tape is of another module, with a qk_norm");
   of_none.query_norm.resize(1, 6);
   CHECK(message_of<ShapeError>([&] { none.backward(other, bsd(out), bsd(grad_x), of_none); }) ==
-        name + "gradients.query_norm must be empty without a qk_norm but has 6 numbers");
+        name + "gradients.query_norm must be empty without a qk_norm but has 6 values");
 }
 
 }  // namespace qk_norm_test

@@ -186,7 +186,7 @@ TEST_CASE("any rope checks what its rope checks", "[any_rope][errors]") {
   Heads<float> x(1, 3, 2, 20);
   CHECK(support::message_of<posenc::ShapeError>(
             [&] { any.rotate(x.view(), Positions::range(0, 3)); }) ==
-        "posenc::Rope::rotate: head_dim (20) must hold the rotary channels [0, 24); x is "
+        "posenc::Rope::rotate: head_dim (20) must include the rotary channels [0, 24); x is "
         "[1, 3, 2, 20]");
 }
 

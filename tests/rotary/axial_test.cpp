@@ -36,7 +36,7 @@ TEST_CASE("frequencies of axes that cannot be are rejected", "[axes][errors]") {
   CHECK(error([] { frequencies(posenc::PixelFrequencies{.rotary_dim = 3, .max_freq = 10}); }) ==
         "posenc::PixelFrequencies: rotary_dim must be even and at least 2 but is 3");
   CHECK(error([] { frequencies(posenc::PixelFrequencies{.rotary_dim = 4}); }) ==
-        "posenc::PixelFrequencies: max_freq must be given, finite and at least 2, but is 0");
+        "posenc::PixelFrequencies: max_freq must be set, finite and at least 2, but is 0");
   CHECK(error([] { posenc::axial({}); }) ==
         "posenc::axial: there must be frequencies for at least one axis");
   const auto one = posenc::Frequencies::from_inv_freq(std::array{1.0});
@@ -51,7 +51,7 @@ TEST_CASE("frequencies of axes that cannot be are rejected", "[axes][errors]") {
         }) == "posenc::axial: rotary_dim must be even and at least 0 but is 7");
   CHECK(error([] {
           posenc::axial({16, 8}, 1);
-        }) == "posenc::axial: base must be given, finite and greater than 1, but is 1");
+        }) == "posenc::axial: base must be set, finite and greater than 1, but is 1");
 }
 
 }  // namespace axial_test

@@ -99,7 +99,7 @@ TEST_CASE("chatglm checks its input before it writes", "[chatglm][errors]") {
   CHECK(config(0, 10000) ==
         "posenc::ChatGlmRope: head_dim must be divisible by 4 and at least 4 but is 0");
   CHECK(config(8, 0) ==
-        "posenc::ChatGlmRope: base must be given, finite and greater than 1, but is 0");
+        "posenc::ChatGlmRope: base must be set, finite and greater than 1, but is 0");
 
   const ChatGlmRope rope(8, 10000);
   support::Random random(3);
@@ -108,7 +108,8 @@ TEST_CASE("chatglm checks its input before it writes", "[chatglm][errors]") {
   auto before = x;
   const auto positions =
       Positions::axes(std::array{Positions::range(3, 3), Positions::range(1, 3)});
-  const std::string wide = ": head_dim (6) must hold the rotary channels [0, 8); x is [1, 3, 1, 6]";
+  const std::string wide =
+      ": head_dim (6) must include the rotary channels [0, 8); x is [1, 3, 1, 6]";
   const auto shape = [](const auto& call) { return message_of<posenc::ShapeError>(call); };
   CHECK(shape([&] { rope.rotate(x.view(), positions); }) == "posenc::Rope::rotate" + wide);
   CHECK(shape([&] { rope.rotate_into(x.view(), x.view(), positions); }) ==

@@ -176,7 +176,7 @@ TEST_CASE("gradients of frequencies check their shapes first", "[gradient][error
   CHECK(error(rope, y.view(), narrow(g), one, three) ==
         name + "rotated [1, 4, 2, 6] and gradient [1, 4, 2, 4] must have the same shape");
   CHECK(error(rope, narrow(y), narrow(g), one, three) ==
-        name + "head_dim (4) must hold the rotary channels [0, 6); x is [1, 4, 2, 4]");
+        name + "head_dim (4) must include the rotary channels [0, 6); x is [1, 4, 2, 4]");
   CHECK(error(rope, y.view(), g.view(), two, three) ==
         name + "positions must have 1 axis but have 2");
   CHECK(error(rope, y.view(), g.view(), one, twelve) ==

@@ -141,14 +141,19 @@ TEST_CASE("mixed rope checks its settings", "[mixed_rope][errors]") {
     return message_of<ConfigError>([&] { Rope(w, shape); });
   };
   CHECK(error({.rotary_dim = 6}) ==
-        "posenc::MixedRope: axes and heads must be given and positive but are 2 and 0");
+        "posenc::MixedRope: axes and heads must be set and positive but are 2 and 0");
   CHECK(error({.axes = 0, .heads = 2, .rotary_dim = 6}) ==
-        "posenc::MixedRope: axes and heads must be given and positive but are 0 and 2");
+        "posenc::MixedRope: axes and heads must be set and positive but are 0 and 2");
   CHECK(error({.heads = 2, .rotary_dim = 5}) ==
         "posenc::MixedRope: rotary_dim must be even and at least 2 but is 5");
   CHECK(
       error({.heads = 2, .rotary_dim = 8}) ==
       "posenc::MixedRope: inv_freq must have axes * heads * rotary_dim / 2 = 16 values but has 12");
+  CHECK(error({.heads = posenc::Index{1} << 62, .rotary_dim = 8}) ==
+        "posenc::MixedRope: inv_freq must have axes * heads * rotary_dim / 2 = more than 2^63 - 1 "
+        "values but has 12");
+  CHECK(error({.axes = 65, .heads = 2, .rotary_dim = 6}) ==
+        "posenc::MixedRope: axes must be at most 64 but are 65");
   CHECK(error({.heads = 2, .rotary_dim = 6, .rotary_offset = -1}) ==
         "posenc::MixedRope: rotary_offset must not be negative but is -1");
   CHECK(message_of<ConfigError>([] {
@@ -158,7 +163,7 @@ TEST_CASE("mixed rope checks its settings", "[mixed_rope][errors]") {
   CHECK(message_of<ConfigError>([] { posenc::rope_vit_mixed_inv_freq(6, 10, {}); }) ==
         "posenc::rope_vit_mixed_inv_freq: head_dim must be divisible by 4 and at least 4 but is 6");
   CHECK(message_of<ConfigError>([] { posenc::rope_vit_mixed_inv_freq(8, 1, {}); }) ==
-        "posenc::rope_vit_mixed_inv_freq: base must be given, finite and greater than 1, but is 1");
+        "posenc::rope_vit_mixed_inv_freq: base must be set, finite and greater than 1, but is 1");
 }
 
 TEST_CASE("every call of mixed rope checks its tensor and positions first",
@@ -171,7 +176,7 @@ TEST_CASE("every call of mixed rope checks its tensor and positions first",
   const auto check = [&](const std::string& name, const auto& run) {
     CHECK(message_of<ShapeError>([&] {
             run(posenc::slice_features(x.view(), 0, 4), Positions::grid(2, 2));
-          }) == name + ": head_dim (4) must hold the rotary channels [0, 6); x is [1, 4, 2, 4]");
+          }) == name + ": head_dim (4) must include the rotary channels [0, 6); x is [1, 4, 2, 4]");
     CHECK(message_of<ShapeError>([&] {
             run(posenc::slice_heads(x.view(), 0, 1), Positions::grid(2, 2));
           }) == name + ": there are frequencies for 2 heads; x is [1, 4, 1, 6]");

@@ -212,16 +212,16 @@ TEST_CASE("permute_pairs checks its shapes first", "[permute][errors]") {
         [&] { posenc::permute_pairs<Interleaved, HalfRotate>(view, rows); });
   };
   const std::string name = "posenc::permute_pairs: ";
-  CHECK(config({.rotary_dim = 4}) == name + "head_dim must be given and positive but is 0");
+  CHECK(config({.rotary_dim = 4}) == name + "head_dim must be set and positive but is 0");
   CHECK(config({.head_dim = 4}) == name + "rotary_dim must be even and at least 2 but is 0");
   CHECK(config({.head_dim = 4, .rotary_dim = 3}) ==
         name + "rotary_dim must be even and at least 2 but is 3");
   CHECK(config({.head_dim = 4, .rotary_dim = 6}) ==
-        name + "head_dim (4) must hold the rotary channels [0, 6)");
+        name + "head_dim (4) must include the rotary channels [0, 6)");
   CHECK(config({.head_dim = 4, .rotary_dim = 4, .rotary_offset = 1}) ==
-        name + "head_dim (4) must hold the rotary channels [1, 5)");
+        name + "head_dim (4) must include the rotary channels [1, 5)");
   CHECK(config({.head_dim = 4, .rotary_dim = 2, .rotary_offset = -1}) ==
-        name + "head_dim (4) must hold the rotary channels [-1, 1)");
+        name + "head_dim (4) must include the rotary channels [-1, 1)");
   const auto shape = [](const auto& call) { return message_of<ShapeError>(call); };
   CHECK(shape([&] {
           posenc::permute_pairs<Interleaved, HalfRotate>(view, {.head_dim = 8, .rotary_dim = 8});

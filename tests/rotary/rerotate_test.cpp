@@ -240,7 +240,8 @@ TEST_CASE("shift_keys and rerotate check their input first", "[rerotate][errors]
   const auto shape = [](const auto& call) { return message_of<ShapeError>(call); };
 
   CHECK(shape([&] { posenc::shift_keys(narrow, rope, {1}); }) ==
-        "posenc::shift_keys: head_dim (6) must hold the rotary channels [0, 8); x is [2, 3, 1, 6]");
+        "posenc::shift_keys: head_dim (6) must include the rotary channels [0, 8); x is [2, 3, 1, "
+        "6]");
   CHECK(shape([&] {
           posenc::shift_keys(x.view(), rope, {1, 2});
         }) == "posenc::shift_keys: there must be one delta for each of the 1 axes but there are 2");
@@ -261,10 +262,11 @@ TEST_CASE("shift_keys and rerotate check their input first", "[rerotate][errors]
           const Half other(posenc::Unscaled{.rotary_dim = 4, .base = 10000}, 2);
           posenc::rerotate(x.view(), rope, range, other, range);
         }) ==
-        "posenc::rerotate: both ropes must turn the same channels but they are [0, 8) and "
+        "posenc::rerotate: both ropes must rotate the same channels but they are [0, 8) and "
         "[2, 6)");
-  CHECK(shape([&] { posenc::rerotate(narrow, rope, range, rope, range); }) ==
-        "posenc::rerotate: head_dim (6) must hold the rotary channels [0, 8); x is [2, 3, 1, 6]");
+  CHECK(
+      shape([&] { posenc::rerotate(narrow, rope, range, rope, range); }) ==
+      "posenc::rerotate: head_dim (6) must include the rotary channels [0, 8); x is [2, 3, 1, 6]");
   const std::string name = "posenc::rerotate: positions [1, 4] must match";
   const auto longer = Positions::range(0, 4);
   CHECK(shape([&] { posenc::rerotate(x.view(), rope, longer, rope, range); }).find(name) == 0);

@@ -87,9 +87,9 @@ TEST_CASE("every call of Rope checks its tensor and positions first", "[rope][er
     };
     const std::string name = "posenc::" + call.name;
     CHECK(shape_error(make_rope(5), Positions::range(0, 3)) ==
-          name + ": head_dim (8) must hold the rotary channels [0, 10); x is [2, 3, 2, 8]");
+          name + ": head_dim (8) must include the rotary channels [0, 10); x is [2, 3, 2, 8]");
     CHECK(shape_error(make_rope(2, 5), Positions::range(0, 3)) ==
-          name + ": head_dim (8) must hold the rotary channels [5, 9); x is [2, 3, 2, 8]");
+          name + ": head_dim (8) must include the rotary channels [5, 9); x is [2, 3, 2, 8]");
     CHECK(shape_error(make_rope(), Positions::range(0, 4)) ==
           name + ": positions [1, 4] must match batch and sequence of x, which is [2, 3, 2, 8]");
     CHECK(shape_error(make_rope(), Positions::starts({0, 0, 0}, 3)) ==
@@ -111,6 +111,12 @@ TEST_CASE("rotate_into needs tensors of one shape", "[rope][errors]") {
             [&] { make_rope().rotate_into(x.view(), out.view(), Positions::range(0, 3)); }) ==
         "posenc::Rope::rotate_into: input [1, 3, 2, 4] and output [1, 3, 1, 4] must have the "
         "same shape");
+  CHECK(message_of<ShapeError>([&] {
+          make_rope().rotate_all({x.view(), posenc::slice_seq(x.view(), 0, 2)},
+                                 Positions::range(0, 3));
+        }) ==
+        "posenc::Rope::rotate_all: all tensors must have the same batch and sequence, but "
+        "one is [1, 3, 2, 4] and another [1, 2, 2, 4]");
   const auto table = make_rope().table<float>(Positions::range(0, 3));
   CHECK(message_of<ShapeError>([&] { table.rotate_into(x.view(), out.view()); }) ==
         "posenc::RotationTable::rotate_into: input [1, 3, 2, 4] and output [1, 3, 1, 4] must have "
@@ -122,6 +128,9 @@ TEST_CASE("rotate_into needs tensors of one shape", "[rope][errors]") {
 TEST_CASE("the constructor of Rope checks its settings", "[rope][errors]") {
   CHECK(message_of<ConfigError>([] { make_rope(2, -1); }) ==
         "posenc::Rope: rotary_offset must not be negative but is -1");
+  CHECK(message_of<ConfigError>([] { make_rope(2, std::numeric_limits<Index>::max()); }) ==
+        "posenc::Rope: rotary_offset (9223372036854775807) and the channels of 2 rotary pairs "
+        "exceed 2^63 - 1 together");
   CHECK(message_of<ConfigError>([] { Rope(posenc::Unscaled{.rotary_dim = 7, .base = 10000}); }) ==
         "posenc::Unscaled: rotary_dim must be even and at least 2 but is 7");
   CHECK(message_of<ConfigError>([] { Rope(posenc::Frequencies::from_inv_freq({1.0}, -1)); }) ==
@@ -139,7 +148,7 @@ TEST_CASE("every call of RotationTable checks its tensor first", "[rotation_tabl
     };
     const std::string name = "posenc::" + call.name;
     CHECK(error(make_rope(5), Positions::range(0, 3)) ==
-          name + ": head_dim (8) must hold the rotary channels [0, 10); x is [2, 3, 2, 8]");
+          name + ": head_dim (8) must include the rotary channels [0, 10); x is [2, 3, 2, 8]");
     CHECK(error(make_rope(), Positions::range(0, 4)) ==
           name + ": the table's [1, 4] must match batch and sequence of x, which is [2, 3, 2, 8]");
     CHECK(error(make_rope(), Positions::starts({0, 0, 0}, 3)) ==
@@ -165,6 +174,10 @@ TEST_CASE("from_cos_sin checks its settings", "[rotation_table][errors]") {
   const std::string name = "posenc::RotationTable::from_cos_sin: ";
   CHECK(message_of<ShapeError>([&] { Table::from_cos_sin(cos, sin); }) ==
         name + "cos [1, 3, 4] and sin [1, 2, 4] must have the same shape");
+  const posenc::EmbeddingsView<const float> huge{
+      numbers.data(), Index{1} << 31, Index{1} << 31, 4, 0, 0};
+  CHECK(message_of<ShapeError>([&] { Table::from_cos_sin(huge, huge); }) ==
+        name + "a table of [2147483648, 2147483648, 4] values must fit into memory");
   CHECK(message_of<ConfigError>([&] { Table::from_cos_sin(cos, cos, -2); }) ==
         name + "rotary_offset must not be negative but is -2");
   CHECK(message_of<ConfigError>([&] { Table::from_cos_sin(cos, cos, 0, 0); }) ==

@@ -235,7 +235,7 @@ TEST_CASE("rotation into another type rejects what does not fit before it writes
             .find("data is null") != std::string::npos);
   CHECK(fails(posenc::slice_features(x.view(), 0, 7), posenc::slice_features(out.view(), 0, 7),
               positions)
-            .find("must hold the rotary channels") != std::string::npos);
+            .find("must include the rotary channels") != std::string::npos);
   CHECK(fails(x.view(), out.view(), Positions::range(0, 4)).find("must match batch") !=
         std::string::npos);
   CHECK_THROWS_AS(rope.table<float>(Positions::range(0, 2)).rotate_into(x.view(), out.view()),

@@ -6,6 +6,7 @@
 #include <posenc/rotary/rope.hpp>
 #include <posenc/rotary/rotation_table.hpp>
 
+#include <string>
 #include <vector>
 
 namespace rotation_table_test {
@@ -144,7 +145,10 @@ TEMPLATE_TEST_CASE("table_into() writes the numbers of a table", "[rotation_tabl
 
     auto narrow = view(cos);
     narrow.dim -= 1;
-    CHECK_THROWS_AS(rope.table_into(positions, narrow, view(sin)), posenc::ShapeError);
+    const std::string tokens = std::to_string(positions.batch()) + ", " + std::to_string(seq);
+    CHECK_THROWS_WITH(rope.table_into(positions, narrow, view(sin)),
+                      "posenc::Rope::table_into: cos [" + tokens + ", 6] must be [" + tokens +
+                          ", 7]: batch rows and count of the positions, and the rope's pairs");
     CHECK_THROWS_AS(rope.table_into(positions, view(cos), narrow), posenc::ShapeError);
     auto shared = view(sin);
     shared.seq_stride = pairs - 1;

@@ -196,9 +196,9 @@ TEST_CASE("xpos checks its settings", "[xpos][errors]") {
       XPos<posenc::HalfRotate>(posenc::Unscaled{.rotary_dim = 8, .base = 10000}, settings, offset);
     });
   };
-  CHECK(error({}) == "posenc::XPos: scale_base must be given, positive and finite, but is 0");
+  CHECK(error({}) == "posenc::XPos: scale_base must be set, positive and finite, but is 0");
   CHECK(error({.scale_base = -1}) ==
-        "posenc::XPos: scale_base must be given, positive and finite, but is -1");
+        "posenc::XPos: scale_base must be set, positive and finite, but is -1");
   CHECK(error({.scale_base = 512, .centre = std::numeric_limits<double>::infinity()}) ==
         "posenc::XPos: centre must be finite but is inf");
   CHECK(error({.scale_base = 512}, -1) ==
@@ -231,7 +231,8 @@ TEST_CASE("every call of xpos checks its tensor and positions first", "[xpos][er
     const std::string name = "posenc::XPos::" + call.name;
     CHECK(message_of<ShapeError>([&] {
             call.run(make_xpos<posenc::HalfRotate>(10, 0), x.view(), Positions::range(0, 3));
-          }) == name + ": head_dim (8) must hold the rotary channels [0, 10); x is [2, 3, 2, 8]");
+          }) ==
+          name + ": head_dim (8) must include the rotary channels [0, 10); x is [2, 3, 2, 8]");
     CHECK(message_of<ShapeError>([&] { call.run(xpos, x.view(), Positions::range(0, 4)); }) ==
           name + ": positions [1, 4] must match batch and sequence of x, which is [2, 3, 2, 8]");
     CHECK(message_of<ShapeError>([&] { call.run(xpos, x.view(), Positions::grid(1, 3)); }) ==

@@ -53,6 +53,14 @@ TEST_CASE("positions near the ends of int64 do not overflow", "[positions]") {
   CHECK_THROWS_AS(Positions::packed(std::array<Index, 2>{0, max_index}), ShapeError);
 }
 
+TEST_CASE("positions on several axes are at most 2^53", "[positions]") {
+  const auto all = Positions::range(0, limit);
+  CHECK_THROWS_MATCHES(
+      Positions::axes(std::array{all, all}), ShapeError,
+      Message("posenc::Positions::axes: positions [1, 9007199254740992] on 2 axes are more than "
+              "2^53"));
+}
+
 TEST_CASE("counts must not be negative", "[positions]") {
   CHECK_THROWS_MATCHES(Positions::range(0, -1), ShapeError,
                        Message("posenc::Positions::range: the number of positions must be between "

@@ -58,7 +58,7 @@ class BinaryEncoding {
   ///   Throws: ConfigError unless model_dim is positive
   explicit BinaryEncoding(const BinaryEncodingConfig& config) : config_(config) {
     if (config.model_dim < 1) {
-      detail::fail<ConfigError>("BinaryEncoding", "model_dim must be given and positive but is ",
+      detail::fail<ConfigError>("BinaryEncoding", "model_dim must be set and positive but is ",
                                 config.model_dim);
     }
   }

@@ -69,18 +69,18 @@ inline ResizeAxis checked_resize_axis(const char* function, const char* axis_nam
                                       const GridResizeConfig& config) {
   if (source < 1 || target < 1) {
     fail<ConfigError>(function, axis_name,
-                      " of source and target must be given and positive but are ", source, " and ",
+                      " of source and target must be set and positive but are ", source, " and ",
                       target);
   }
   double step = static_cast<double>(source) / static_cast<double>(target);
   if (scale) {
     if (config.coordinates != ResizeCoordinates::HalfPixel) {
-      fail<ConfigError>(function, name_of(config.coordinates), " takes no scale, but that of the ",
-                        axis_name, " is ", *scale);
+      fail<ConfigError>(function, name_of(config.coordinates),
+                        " does not use a scale, but the scale of the ", axis_name, " is ", *scale);
     }
     if (!(std::floor(static_cast<double>(source) * *scale) == static_cast<double>(target))) {
-      fail<ConfigError>(function, "a scale of ", *scale, " does not turn ", source, " ", axis_name,
-                        " into ", target, " but into ",
+      fail<ConfigError>(function, "a scale of ", *scale, " must resize ", source, " ", axis_name,
+                        " to ", target, ", not to ",
                         std::floor(static_cast<double>(source) * *scale));
     }
     step = 1 / *scale;
@@ -110,15 +110,14 @@ GridResize checked_grid_resize(const char* function, const GridResizeConfig& con
                                const char* source_name, const MatrixView<Source>& source_table,
                                const char* target_name, const MatrixView<Target>& target_table) {
   if (config.filter != ResizeFilter::Bilinear && config.filter != ResizeFilter::Bicubic) {
-    fail<ConfigError>(function, "filter must be given as Bilinear or Bicubic");
+    fail<ConfigError>(function, "filter must be set to Bilinear or Bicubic");
   }
   if (config.antialias && config.coordinates != ResizeCoordinates::HalfPixel) {
-    fail<ConfigError>(function, "antialias goes with HalfPixel, not with ",
-                      name_of(config.coordinates));
+    fail<ConfigError>(function, "antialias requires HalfPixel, not ", name_of(config.coordinates));
   }
   const bool geometric = config.coordinates == ResizeCoordinates::Geometric;
   if (geometric && config.filter != ResizeFilter::Bilinear) {
-    fail<ConfigError>(function, "Geometric goes with Bilinear, not with Bicubic");
+    fail<ConfigError>(function, "Geometric requires Bilinear, not Bicubic");
   }
   if (config.prefix_tokens < 0) {
     fail<ConfigError>(function, "prefix_tokens must not be negative but is ", config.prefix_tokens);
@@ -128,8 +127,8 @@ GridResize checked_grid_resize(const char* function, const GridResizeConfig& con
   }
   const auto extra_rows = checked_add(config.prefix_tokens, config.suffix_tokens);
   if (!extra_rows) {
-    fail<ConfigError>(function, "no table has ", config.prefix_tokens, " prefix_tokens and ",
-                      config.suffix_tokens, " suffix_tokens");
+    fail<ConfigError>(function, "prefix_tokens (", config.prefix_tokens, ") and suffix_tokens (",
+                      config.suffix_tokens, ") exceed 2^63 - 1 together");
   }
   const GridShape source = config.source, target = config.target;
   ResizeAxis rows =

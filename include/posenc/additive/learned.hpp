@@ -146,7 +146,7 @@ class Learned {
       // A real position may exceed the range of Index.
       if (!(std::abs(position) < 0x1p62)) {
         detail::fail<PositionError>(function, "position ", position,
-                                    " reads no row, for the table has ", table_.rows, " rows");
+                                    " reads no row, because the table has ", table_.rows, " rows");
       }
       const Index row = row_of(position);
       if (row < 0 || row >= table_.rows) {

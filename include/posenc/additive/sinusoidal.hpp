@@ -114,12 +114,11 @@ class SinusoidalAxis {
     if (layout != SinusoidalLayout::Concatenated &&
         layout != SinusoidalLayout::ConcatenatedEndInclusive) {
       fail<ConfigError>(
-          function,
-          "layout must be given as Interleaved, Concatenated or ConcatenatedEndInclusive");
+          function, "layout must be set to Interleaved, Concatenated or ConcatenatedEndInclusive");
     }
     if (half == 0) {
       fail<ConfigError>(function,
-                        "a concatenated layout needs at least 2 channels an axis but has ", width);
+                        "a concatenated layout needs at least 2 channels per axis but has ", width);
     }
     const Index steps = layout == SinusoidalLayout::Concatenated ? half : half - 1;
     return exact_frequencies(power_law(base, 2 * (std::max)(steps, Index{1}), half));
@@ -260,7 +259,7 @@ class Sinusoidal {
 
   static const SinusoidalConfig& checked(const SinusoidalConfig& config) {
     if (config.model_dim < 1) {
-      detail::fail<ConfigError>(name, "model_dim must be given and positive but is ",
+      detail::fail<ConfigError>(name, "model_dim must be set and positive but is ",
                                 config.model_dim);
     }
     detail::check_max_channels(name, "model_dim", config.model_dim);

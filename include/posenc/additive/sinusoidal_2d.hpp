@@ -93,13 +93,13 @@ class Sinusoidal2d {
 
   static const Sinusoidal2dConfig& checked(const Sinusoidal2dConfig& config) {
     if (config.model_dim < 2 || config.model_dim % 2 != 0) {
-      detail::fail<ConfigError>(name, "model_dim must be given, positive and even but is ",
+      detail::fail<ConfigError>(name, "model_dim must be set, positive and even but is ",
                                 config.model_dim);
     }
     detail::check_max_channels(name, "model_dim", config.model_dim);
     if (config.axis_order != GridAxisOrder::ColumnFirst &&
         config.axis_order != GridAxisOrder::RowFirst) {
-      detail::fail<ConfigError>(name, "axis_order must be given as ColumnFirst or RowFirst");
+      detail::fail<ConfigError>(name, "axis_order must be set to ColumnFirst or RowFirst");
     }
     return config;
   }

@@ -184,9 +184,10 @@ void cosine_queries_backward(HeadsView<const std::type_identity_t<T>> q,
   constexpr auto function = "cosine_queries_backward";
   const auto size = static_cast<Index>(logit_scale.size());
   if (size != q.heads || (!logit_gradient.empty() && logit_gradient.size() != logit_scale.size())) {
-    detail::fail<ShapeError>(function, "logit_scale, and logit_gradient where it is given, must ",
-                             "have a value for each head but have ", size, " and ",
-                             logit_gradient.size(), "; q is ", q.extents());
+    detail::fail<ShapeError>(function,
+                             "logit_scale must have one value per head, and logit_gradient one per "
+                             "head or none, but they have ",
+                             size, " and ", logit_gradient.size(), "; q is ", q.extents());
   }
   const auto scale_of = [&](Index head) {
     return detail::cosine_scale(logit_scale[static_cast<std::size_t>(head)]);

@@ -74,8 +74,8 @@ POSENC_BEGIN
 ///   Throws: ConfigError unless visible > 0
 inline Window sliding_window(Index visible) {
   if (visible <= 0) {
-    detail::fail<ConfigError>("sliding_window", "a window must show at least the query's own key ",
-                              "but shows ", visible);
+    detail::fail<ConfigError>("sliding_window",
+                              "window must be at least 1, the query's own key, but is ", visible);
   }
   return {.left = visible - 1, .right = 0};
 }

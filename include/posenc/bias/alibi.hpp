@@ -53,7 +53,7 @@ POSENC_BEGIN
 ///   Throws: ConfigError
 inline std::vector<double> alibi_slopes(Index heads, double max_bias = 8) {
   if (heads <= 0)
-    detail::fail<ConfigError>("alibi_slopes", "heads must be given and positive but is ", heads);
+    detail::fail<ConfigError>("alibi_slopes", "heads must be set and positive but is ", heads);
   if (heads > (Index{1} << 24)) {
     detail::fail<ConfigError>("alibi_slopes", "heads must not exceed 2^24 but is ", heads);
   }
@@ -185,7 +185,7 @@ class Alibi {
   Alibi(std::vector<double> slopes, AlibiForm form, double scale = 1)
       : slopes_(std::move(slopes)), form_(form), scale_(scale) {
     if (form != AlibiForm::Causal && form != AlibiForm::Symmetric) {
-      detail::fail<ConfigError>("Alibi", "form must be given as Causal or Symmetric");
+      detail::fail<ConfigError>("Alibi", "form must be set to Causal or Symmetric");
     }
     for (const double slope : slopes_) {
       if (!std::isfinite(slope)) {
@@ -200,7 +200,7 @@ class Alibi {
       if (!std::isfinite(product) || (std::abs(product) < 0x1p-900 && scale != 0 && slope != 0)) {
         detail::fail<ConfigError>(
             "Alibi",
-            "scale times slope must be 0 or of a magnitude from 2^-900 to what a double holds, ",
+            "scale times slope must be 0 or of a magnitude from 2^-900 to the largest double, ",
             "but they are ", scale, " and ", slope);
       }
     }

@@ -50,7 +50,7 @@ class Fire {
     const FireParameters& p = parameters_;
     const auto require_positive = [](const char* name, double value) {
       if (!std::isfinite(value) || value <= 0) {
-        detail::fail<ConfigError>("Fire", name, " must be given, positive and finite, but is ",
+        detail::fail<ConfigError>("Fire", name, " must be set, positive and finite, but is ",
                                   value);
       }
     };

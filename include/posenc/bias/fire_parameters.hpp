@@ -26,10 +26,10 @@ struct FireParameters {
         other.hidden_bias.size() != hidden_bias.size() ||
         other.output_weight.size() != output_weight.size() ||
         other.output_bias.size() != output_bias.size()) {
-      detail::fail<ShapeError>("FireParameters", "what is added must have the shape of what it is ",
-                               "added to, width ", hidden_bias.size(), " and ", output_bias.size(),
-                               " heads, but has ", other.hidden_bias.size(), " and ",
-                               other.output_bias.size());
+      detail::fail<ShapeError>("FireParameters",
+                               "the parameters to add must have the same shape, width ",
+                               hidden_bias.size(), " and ", output_bias.size(), " heads, but has ",
+                               other.hidden_bias.size(), " and ", other.output_bias.size());
     }
     const auto add = [](const std::vector<double>& values, std::vector<double>& sums) {
       detail::add_values(values.data(), sums.data(), static_cast<Index>(sums.size()));

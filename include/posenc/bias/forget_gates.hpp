@@ -139,7 +139,8 @@ class ForgetGates {
     check_sequence(function, sequence);
     const Index count = check_sums(function, sums);
     if (first < 0 || static_cast<double>(first) + static_cast<double>(count) > max_numbers) {
-      detail::fail<ShapeError>(function, "tokens are numbered from 0 to 2^53, but the first is ",
+      detail::fail<ShapeError>(function,
+                               "token indices must lie between 0 and 2^53, but the first is ",
                                first, " of ", count);
     }
     Sequence restored{first, std::vector<double>(size(count))};
@@ -244,8 +245,8 @@ class ForgetGates {
                                "number of sequences, but there are ", heads, " and ", sequences);
     }
     if (static_cast<double>(sequences) * static_cast<double>(heads) > max_numbers) {
-      detail::fail<ShapeError>("ForgetGates", "no memory holds the gates of ", sequences,
-                               " sequences with ", heads, " heads");
+      detail::fail<ShapeError>("ForgetGates", "the gates of ", sequences, " sequences with ", heads,
+                               " heads must fit into memory");
     }
     return static_cast<std::size_t>(sequences);
   }
@@ -282,7 +283,7 @@ class ForgetGates {
     if (count < 0 || count > end - first) {
       detail::fail<ShapeError>(function, "sequence ", sequence, " has the tokens ",
                                at(sequence).first, " to ", end - 1, ", but ", count, " from ",
-                               first, " on are asked for");
+                               first, " on are requested");
     }
   }
 
@@ -317,8 +318,8 @@ class ForgetGates {
       detail::check_unique_sequence(append_name, sequences, n);
     }
     if (static_cast<double>(gates.seq) * static_cast<double>(heads_) > max_numbers) {
-      detail::fail<ShapeError>(append_name, "no memory holds ", heads_, " gates of ", gates.seq,
-                               " tokens");
+      detail::fail<ShapeError>(append_name, heads_, " gates of ", gates.seq,
+                               " tokens must fit into memory");
     }
     // Memory is reserved first, so that nothing is appended if an allocation fails.
     for (std::size_t n = 0; n < sequences.size(); ++n) {

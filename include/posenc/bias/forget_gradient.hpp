@@ -39,8 +39,10 @@ class ForgetGradient {
       const auto size_of_sequence = detail::checked_mul({heads, count});
       size = detail::checked_add(size, size_of_sequence.value_or(size_limit)).value_or(size_limit);
       if (size >= size_limit) {
-        detail::fail<ShapeError>("ForgetGradient", "no memory holds the gates of ", count,
-                                 " tokens and ", heads, " heads");
+        detail::fail<ShapeError>(
+            "ForgetGradient",
+            "the tokens of a sequence must not be negative and must fit into memory, but are ",
+            count, " with ", heads, " heads");
       }
     }
     grad_as_queries_ = std::vector<double>(static_cast<std::size_t>(size));
@@ -72,9 +74,9 @@ class ForgetGradient {
   ///   Throws: ShapeError
   ForgetGradient& operator+=(const ForgetGradient& other) {
     if (other.heads_ != heads_ || other.tokens_ != tokens_) {
-      detail::fail<ShapeError>("ForgetGradient", "what is added must have ", heads_, " heads and ",
-                               "the tokens ", ListView<Index>(tokens_), " but has ", other.heads_,
-                               " and ", ListView<Index>(other.tokens_));
+      detail::fail<ShapeError>("ForgetGradient", "the gradient to add must have ", heads_,
+                               " heads and ", "the tokens ", ListView<Index>(tokens_), " but has ",
+                               other.heads_, " and ", ListView<Index>(other.tokens_));
     }
     const auto count = static_cast<Index>(grad_as_queries_.size());
     detail::add_values(other.grad_as_queries_.data(), grad_as_queries_.data(), count);
@@ -108,8 +110,8 @@ class ForgetGradient {
     check_tokens(function, "logits", first, logits);
     check_tokens(function, "grad_logits", first, grad_logits);
     if (logits.extents() != grad_logits.extents()) {
-      detail::fail<ShapeError>(function, "grad_logits must be as the logits ", logits.extents(),
-                               " but is ", grad_logits.extents());
+      detail::fail<ShapeError>(function, "grad_logits must have the shape of the logits ",
+                               logits.extents(), " but is ", grad_logits.extents());
     }
     detail::check_output(function, "grad_logits", grad_logits);
     write(first, grad_logits, [&](Index b, Index t, Index h, double log_gate_grad) {

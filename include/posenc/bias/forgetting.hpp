@@ -52,15 +52,15 @@ class ForgettingBias {
   ///   Throws: ShapeError, ConfigError
   void check(const char* function, const TokenSpan& span) const {
     if (span.sequence < 0 || span.sequence >= static_cast<Index>(sequences_.size())) {
-      detail::fail<ShapeError>(function, "ForgettingBias names ", sequences_.size(),
-                               " sequences, but the call has one numbered ", span.sequence);
+      detail::fail<ShapeError>(function, "ForgettingBias lists ", sequences_.size(),
+                               " sequences, but the call has a sequence ", span.sequence);
     }
     const Index sequence = sequences_[static_cast<std::size_t>(span.sequence)];
     const Index first = gates_.first(sequence), end = gates_.length(sequence);
     if (span.queries > 0 && !span.has_aligned_key) {
-      detail::fail<ConfigError>(
-          function, "ForgettingBias needs a causal alignment or query_starts, which say at ",
-          "which tokens queries stand");
+      detail::fail<ConfigError>(function,
+                                "ForgettingBias requires a causal alignment or query_starts, which "
+                                "define the token of each query");
     }
     const auto check_tokens = [&](const char* whose, Index from, Index to) {
       if (from < to && (from < first || to > end)) {

@@ -51,8 +51,8 @@ struct KerpleGradient {
   ///   Throws: ShapeError
   KerpleGradient& operator+=(const KerpleGradient& other) {
     if (other.r1.size() != r1.size() || other.r2.size() != r2.size()) {
-      detail::fail<ShapeError>("KerpleGradient", "what is added must have ", r1.size(), " r1 and ",
-                               r2.size(), " r2 but has ", other.r1.size(), " and ",
+      detail::fail<ShapeError>("KerpleGradient", "the gradient to add must have ", r1.size(),
+                               " r1 and ", r2.size(), " r2 but has ", other.r1.size(), " and ",
                                other.r2.size());
     }
     detail::add_values(other.r1.data(), r1.data(), static_cast<Index>(r1.size()));
@@ -74,7 +74,7 @@ class Kerple {
   explicit Kerple(const KerpleConfig& config) : config_(config) {
     detail::check_strict_fp_order("Kerple");
     if (config.form != KerpleForm::Logarithmic && config.form != KerpleForm::Power) {
-      detail::fail<ConfigError>("Kerple", "form must be given as Logarithmic or Power");
+      detail::fail<ConfigError>("Kerple", "form must be set to Logarithmic or Power");
     }
     if (config.r1.empty() || config.r1.size() != config.r2.size()) {
       detail::fail<ConfigError>("Kerple", "r1 and r2 must have a value for each head but have ",

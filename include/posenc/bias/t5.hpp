@@ -64,7 +64,7 @@ class T5Buckets {
     detail::check_strict_fp_order(function);
     const bool both = config.direction == T5Direction::Bidirectional;
     if (!both && config.direction != T5Direction::Causal) {
-      detail::fail<ConfigError>(function, "direction must be given as Bidirectional or Causal");
+      detail::fail<ConfigError>(function, "direction must be set to Bidirectional or Causal");
     }
     constexpr Index limit = Index{1} << 20;
     if (config.buckets < (both ? 4 : 2) || config.buckets > limit ||
@@ -76,9 +76,10 @@ class T5Buckets {
     const Index direction_buckets = both ? config.buckets / 2 : config.buckets;
     const Index exact = direction_buckets / 2, steps = direction_buckets - exact;
     if (config.max_distance <= exact || config.max_distance > (Index{1} << 53)) {
-      detail::fail<ConfigError>(function, "max_distance must be more than the ", exact,
-                                " distances with a bucket of their own, and at most 2^53, but is ",
-                                config.max_distance);
+      detail::fail<ConfigError>(
+          function, "max_distance must be more than the ", exact,
+          " distances that have individual buckets, and at most 2^53, but is ",
+          config.max_distance);
     }
     for (Index d = 1; d <= exact; ++d) thresholds_.push_back(static_cast<double>(d));
     // Bucket exact + j begins at the smallest integer d with (d / e)^steps >= (max_distance / e)^j.

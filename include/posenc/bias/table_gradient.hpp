@@ -26,7 +26,8 @@ class TableGradient {
   TableGradient(Index rows, Index cols) : rows_(rows), cols_(cols) {
     const auto size = detail::checked_mul({rows, cols});
     if (!size || *size > (Index{1} << 53)) {
-      detail::fail<ShapeError>("TableGradient", "no memory holds a table of ", rows, " by ", cols);
+      detail::fail<ShapeError>("TableGradient", "rows (", rows, ") and cols (", cols,
+                               ") must not be negative, and their product must fit into memory");
     }
     values_.resize(static_cast<std::size_t>(*size));
   }
@@ -40,7 +41,7 @@ class TableGradient {
   ///   Throws: ShapeError
   TableGradient& operator+=(const TableGradient& other) {
     if (other.view().extents() != view().extents()) {
-      detail::fail<ShapeError>("TableGradient", "what is added must be ", view().extents(),
+      detail::fail<ShapeError>("TableGradient", "the gradient to add must be ", view().extents(),
                                " but is ", other.view().extents());
     }
     detail::add_values(other.values_.data(), values_.data(), static_cast<Index>(values_.size()));

@@ -51,7 +51,7 @@ class WindowIndex {
   explicit WindowIndex(const WindowConfig& config) : config_(config) {
     constexpr Index limit = Index{1} << 20;
     if (config.rows < 1 || config.cols < 1 || config.rows > limit || config.cols > limit) {
-      detail::fail<ConfigError>("WindowIndex", "rows and cols must be given, and lie within 1 and ",
+      detail::fail<ConfigError>("WindowIndex", "rows and cols must be set and lie between 1 and ",
                                 limit, ", but are ", config.rows, " and ", config.cols);
     }
   }
@@ -295,9 +295,10 @@ void window_table_of_maxvit(MatrixView<const std::type_identity_t<T>> maxvit, Ma
   detail::check_extents(function, "maxvit", maxvit);
   detail::check_extents(function, "table", table);
   if (maxvit.rows != table.cols || maxvit.cols != table.rows) {
-    detail::fail<ShapeError>(function, "maxvit [heads, cells] and table [cells, heads] must be of ",
-                             "the same heads and cells but are ", maxvit.extents(), " and ",
-                             table.extents());
+    detail::fail<ShapeError>(function,
+                             "maxvit [heads, cells] and table [cells, heads] must have the same "
+                             "heads and cells but are ",
+                             maxvit.extents(), " and ", table.extents());
   }
   detail::check_output(function, "table", table);
   if (maxvit.data == table.data && !table.empty()) {

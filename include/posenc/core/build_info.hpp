@@ -79,7 +79,7 @@ inline BuildInfo build_info() {
 /// Writes one line: "posenc 0.1.0, tier scalar, level avx512, fma, Eigen 3.4.0, g++ 12.2.0".
 inline std::ostream& operator<<(std::ostream& out, const BuildInfo& info) {
   out << "posenc " << info.version << ", tier " << info.tier;
-  if (!info.missing.empty()) out << ", for want of " << info.missing;
+  if (!info.missing.empty()) out << ", because of missing " << info.missing;
   out << ", level " << info.level << (info.fma ? ", fma" : ", no fma") << ", Eigen " << info.eigen
       << ", " << info.compiler;
   if (info.bfloat16_products) out << ", bfloat16 products";

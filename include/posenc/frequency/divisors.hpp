@@ -38,15 +38,15 @@ namespace detail {
 inline void check_divisors(const char* rule, const char* field, Index rotary_dim,
                            const std::vector<double>& divisors) {
   if (static_cast<Index>(divisors.size()) != rotary_dim / 2) {
-    fail<ConfigError>(rule, field, " must hold rotary_dim / 2 = ", rotary_dim / 2,
-                      " divisors but holds ", divisors.size());
+    fail<ConfigError>(rule, field, " must have rotary_dim / 2 = ", rotary_dim / 2,
+                      " divisors but has ", divisors.size());
   }
   for (const double divisor : divisors) {
     if (!std::isfinite(divisor) || divisor <= 0) {
-      fail<ConfigError>(rule, field, " must be positive and finite but holds ", divisor);
+      fail<ConfigError>(rule, field, " must be positive and finite but has ", divisor);
     }
     if (divisor < 1e-100 || divisor > 1e100) {
-      fail<ConfigError>(rule, field, " must lie within 1e-100 and 1e100 but holds ", divisor);
+      fail<ConfigError>(rule, field, " must lie between 1e-100 and 1e100 but has ", divisor);
     }
   }
 }

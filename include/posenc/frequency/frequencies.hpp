@@ -140,13 +140,13 @@ namespace detail {
 /// Calls frequencies(rule), for classes that have a member of that name.
 template <class R>
 Frequencies evaluate(const R& rule) {
+  static_assert(FrequencyRule<R> || !LengthFrequencyRule<R>,
+                "posenc: the frequencies of this rule depend on the length of the sequence, which "
+                "must be passed: Rope<...>(frequencies(rule, length))");
   static_assert(
-      FrequencyRule<R> || !LengthFrequencyRule<R>,
-      "posenc: the frequencies of this rule depend on the length of the sequence, which must be "
-      "given: Rope<...>(frequencies(rule, length))");
-  static_assert(FrequencyRule<R> || LengthFrequencyRule<R>,
-                "posenc: this is no frequency rule: a rule is a struct of settings with a function "
-                "`posenc::Frequencies frequencies(const Rule&)` beside it, in its own namespace");
+      FrequencyRule<R> || LengthFrequencyRule<R>,
+      "posenc: this type is not a frequency rule: a rule is a struct of settings with a function "
+      "`posenc::Frequencies frequencies(const Rule&)` in the same namespace");
   if constexpr (FrequencyRule<R>) {
     return frequencies(rule);
   } else {
@@ -191,21 +191,21 @@ inline void check_max_value(const char* rule, const char* field, double value) {
 
 inline void check_base(const char* rule, double base) {
   if (!std::isfinite(base) || base <= 1) {
-    fail<ConfigError>(rule, "base must be given, finite and greater than 1, but is ", base);
+    fail<ConfigError>(rule, "base must be set, finite and greater than 1, but is ", base);
   }
   check_max_value(rule, "base", base);
 }
 
 inline void check_scaling_factor(const char* rule, double factor, const char* field = "factor") {
   if (!std::isfinite(factor) || factor < 1) {
-    fail<ConfigError>(rule, field, " must be given, finite and at least 1, but is ", factor);
+    fail<ConfigError>(rule, field, " must be set, finite and at least 1, but is ", factor);
   }
   check_max_value(rule, field, factor);
 }
 
 inline void check_original_max_position(const char* rule, Index length) {
   if (length <= 0) {
-    fail<ConfigError>(rule, "original_max_position must be given and positive but is ", length);
+    fail<ConfigError>(rule, "original_max_position must be set and positive but is ", length);
   }
 }
 

@@ -30,7 +30,7 @@ inline double to_float(double x) { return static_cast<double>(static_cast<float>
 /// Returns base^(2i / dim), with exponent and result rounded to float.
 inline std::vector<double> float32_powers(double base, Index dim) {
   if (!(base <= static_cast<double>((std::numeric_limits<float>::max)()))) {
-    fail<ConfigError>("hf_float32_frequencies", "base must be within float but is ", base);
+    fail<ConfigError>("hf_float32_frequencies", "base must be a finite float but is ", base);
   }
   const DoubleDouble log_base = log(DoubleDouble(to_float(base)));
   std::vector<double> powers;

@@ -68,7 +68,7 @@ namespace detail {
 inline void check_longrope_magnitude(const LongRopeScaling& rule) {
   constexpr auto name = RuleDescription<LongRopeScaling>::name;
   if (rule.short_mscale.has_value() != rule.long_mscale.has_value()) {
-    fail<ConfigError>(name, "short_mscale and long_mscale must be given together, but ",
+    fail<ConfigError>(name, "short_mscale and long_mscale must be set together, but ",
                       rule.short_mscale ? "long_mscale" : "short_mscale", " is missing");
   }
   const int given = int{rule.factor.has_value()} + int{rule.attention_factor.has_value()} +
@@ -76,13 +76,13 @@ inline void check_longrope_magnitude(const LongRopeScaling& rule) {
   if (given != 1) {
     fail<ConfigError>(name,
                       "exactly one of factor, attention_factor, and short_mscale with long_mscale "
-                      "must be given, but there are ",
-                      given);
+                      "must be set, but ",
+                      given, " are");
   }
   if (!rule.factor) return;
   check_scaling_factor(name, *rule.factor);
   if (rule.original_max_position == 1 && *rule.factor > 1) {
-    fail<ConfigError>(name, "original_max_position must be greater than 1 where factor is given");
+    fail<ConfigError>(name, "original_max_position must be greater than 1 if factor is set");
   }
 }
 

@@ -51,13 +51,13 @@ inline Frequencies frequencies(const ProportionalScaling& rule) {
   detail::check_base(name, rule.base);
   detail::check_scaling_factor(name, rule.factor);
   if (!(rule.partial_rotary_factor > 0 && rule.partial_rotary_factor <= 1)) {
-    detail::fail<ConfigError>(name, "partial_rotary_factor must be given and lie in (0, 1] but is ",
+    detail::fail<ConfigError>(name, "partial_rotary_factor must be set and lie in (0, 1] but is ",
                               rule.partial_rotary_factor);
   }
   const double num_rotated_pairs =
       std::floor(rule.partial_rotary_factor * static_cast<double>(rule.head_dim) / 2);
   if (num_rotated_pairs < 1) {
-    detail::fail<ConfigError>(name, "partial_rotary_factor must let a pair turn, but is ",
+    detail::fail<ConfigError>(name, "partial_rotary_factor must rotate at least one pair but is ",
                               rule.partial_rotary_factor, " of head_dim ", rule.head_dim);
   }
   const auto rotated_pairs = static_cast<std::size_t>(num_rotated_pairs);

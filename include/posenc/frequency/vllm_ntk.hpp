@@ -85,7 +85,7 @@ inline Frequencies frequencies(const VllmMixedNtkScaling& rule) {
   detail::check_scaling_factor(name, rule.factor);
   // The bound on mixed_b keeps the logarithm of the power within the range of exp.
   if (!(rule.mixed_b > 0 && rule.mixed_b <= 1000)) {
-    detail::fail<ConfigError>(name, "mixed_b must be given and lie in (0, 1000] but is ",
+    detail::fail<ConfigError>(name, "mixed_b must be set and lie in (0, 1000] but is ",
                               rule.mixed_b);
   }
   const Index pairs = rule.rotary_dim / 2;

@@ -28,8 +28,8 @@ inline Window window_of(const LayerWindow& window, Index layer) {
     case WindowKind::BothSides:
       return {.left = window.size / 2, .right = window.size / 2};
     default:
-      fail<ConfigError>("attention_options", "layer ", layer, " sees chunks of ", window.size,
-                        " keys, which no option expresses; give a mask of your own");
+      fail<ConfigError>("attention_options", "layer ", layer, " attends to chunks of ", window.size,
+                        " keys, which AttentionOptions cannot express; pass a mask");
   }
 }
 
@@ -41,21 +41,22 @@ inline void check_expressible(const LayerAttention& attention, Index layer) {
     fail<ConfigError>(function, "layer ", layer, " has no softmax attention");
   }
   if (kind == LayerKind::Compressed) {
-    fail<ConfigError>(function, "layer ", layer,
-                      " has keys that stand for several tokens each, which no option expresses");
+    fail<ConfigError>(
+        function, "layer ", layer,
+        " has keys that represent several tokens each, which AttentionOptions cannot express");
   }
   if (kind == LayerKind::Sparse) {
     fail<ConfigError>(
         function, "layer ", layer,
-        " attends to keys that an indexer chooses, which no option expresses; for texts "
-        "no longer than what it chooses, make the layer's kind Global");
+        " attends to keys that an indexer selects, which AttentionOptions cannot express; for "
+        "texts no longer than its selection, set the layer's kind to Global");
   }
   if (attention.output_inverse_rotated) {
     fail<ConfigError>(function, "layer ", layer,
-                      " undoes the rotation of its output, which no option expresses");
+                      " undoes the rotation of its output, which AttentionOptions cannot express");
   }
   if (!attention.window && kind != LayerKind::Cross) {
-    fail<ConfigError>(function, "the file does not tell the window of layer ", layer);
+    fail<ConfigError>(function, "the file does not define the window of layer ", layer);
   }
 }
 
@@ -78,12 +79,12 @@ AttentionOptions<T> attention_options(const ModelSettings& model, Index layer,
   detail::check_expressible(attention, layer);
   if (attention.sinks.value_or(!sinks.empty()) != !sinks.empty()) {
     detail::fail<ConfigError>(function, "layer ", layer,
-                              sinks.empty() ? " has sinks in its weights: give them"
-                                            : " has no sinks, but some are given");
+                              sinks.empty() ? " has sinks in its weights: pass them"
+                                            : " has no sinks, but some are passed");
   }
   if (!sinks.empty() && attention.heads && static_cast<Index>(sinks.size()) != *attention.heads) {
     detail::fail<ConfigError>(function, "layer ", layer, " has ", *attention.heads, " heads, but ",
-                              static_cast<Index>(sinks.size()), " sinks are given");
+                              static_cast<Index>(sinks.size()), " sinks are passed");
   }
 
   const RotarySettings* rotary = rotary_of_layer(model, layer);
@@ -94,7 +95,7 @@ AttentionOptions<T> attention_options(const ModelSettings& model, Index layer,
   } else if (head_dim) {
     options.scale = 1 / std::sqrt(static_cast<double>(*head_dim));
   } else {
-    detail::fail<ConfigError>(function, "the file does not tell the head_dim of layer ", layer);
+    detail::fail<ConfigError>(function, "the file does not define the head_dim of layer ", layer);
   }
   if (rotary != nullptr) {
     options.softmax_scale_multiplier = frequencies(*rotary, 1).softmax_scale_multiplier();
@@ -133,7 +134,7 @@ inline QkNorm qk_norm_of_layer(const ModelSettings& model, Index layer) {
                               ", which MultiHeadAttention does not have");
   }
   if (!model.norm_epsilon) {
-    detail::fail<ConfigError>(function, "the file does not tell the epsilon of norms");
+    detail::fail<ConfigError>(function, "the file does not define the epsilon of norms");
   }
   return {.over = *norm == LayerQkNorm::AllHeads ? QkNormOver::AllHeads : QkNormOver::Head,
           .weight = *norm == LayerQkNorm::HeadsPlusOne ? QkNormWeight::FactorMinusOne
@@ -155,9 +156,10 @@ AttentionOptions<T> attention_options(const VisionSettings& tower, Index layer) 
   }
   const auto& whole = tower.layers_without_window;
   if (tower.window > 0 && !std::binary_search(whole.begin(), whole.end(), layer)) {
-    detail::fail<ConfigError>(function, "layer ", layer, " sees windows of ", tower.window, " by ",
-                              tower.window, " patches, which no option expresses; give each ",
-                              "window as a sequence of its own");
+    detail::fail<ConfigError>(
+        function, "layer ", layer, " attends within windows of ", tower.window, " by ",
+        tower.window,
+        " patches, which AttentionOptions cannot express; pass each window as a separate sequence");
   }
   AttentionOptions<T> options;
   options.causal = Causal::No;
@@ -166,7 +168,7 @@ AttentionOptions<T> attention_options(const VisionSettings& tower, Index layer) 
   } else if (tower.attention.head_dim) {
     options.scale = 1 / std::sqrt(static_cast<double>(*tower.attention.head_dim));
   } else {
-    detail::fail<ConfigError>(function, "head_dim of the vision tower must be given");
+    detail::fail<ConfigError>(function, "head_dim of the vision tower must be set");
   }
   return options;
 }

@@ -133,7 +133,7 @@ class TokenPositionsBuilder {
 inline void check_images(const char* function, ListView<VideoGrid> pictures) {
   for (const VideoGrid& picture : pictures) {
     if (picture.frames != 1) {
-      fail<ShapeError>(function, "a picture must have 1 frame but one has ", picture.frames);
+      fail<ShapeError>(function, "an image must have 1 frame but one has ", picture.frames);
     }
   }
 }
@@ -349,9 +349,9 @@ inline Positions minimax_h3_positions(Index text, const VideoGrid& video,
   detail::TokenPositionsBuilder tokens(function, 3, text, {video, key_frames, soundtrack});
   const bool is_empty = detail::patches_of(video) == 0;
   if (layout.audio != 0 && is_empty) {
-    detail::fail<ShapeError>(function,
-                             "the soundtrack takes its columns from the video, which has no ",
-                             "patches, but has ", layout.audio, " latents");
+    detail::fail<ShapeError>(
+        function, "the soundtrack uses the columns of the video, which has no patches, but has ",
+        layout.audio, " latents");
   }
   for (Index i = 0; i < text; ++i) tokens.append_token(static_cast<double>(i), 0, 0);
   if (is_empty) return tokens.positions();

@@ -103,9 +103,9 @@ inline Positions dinov3_grid(const Dinov3Grid& grid, PatchNormalization normaliz
   constexpr auto function = "dinov3_grid";
   const Index cells = detail::checked_cells(function, {grid.rows, grid.cols});
   if (grid.prefix_tokens < 0 || grid.prefix_tokens > (Index{1} << 53) - cells) {
-    detail::fail<ShapeError>(function,
-                             "prefix_tokens must not be negative, nor more than 2^53 with ",
-                             "the patches, but are ", grid.prefix_tokens);
+    detail::fail<ShapeError>(
+        function, "prefix_tokens must not be negative, and at most 2^53 with the patches, but are ",
+        grid.prefix_tokens);
   }
   const DrawnDinov3Augmentation move = draw_dinov3_augmentation(augmentation);
   const auto along = [&](std::size_t axis, Index k) {

@@ -56,7 +56,7 @@ class GgufReader {
     const GgufArchitecture* known = find_row(gguf_architectures, architecture);
     if (known == nullptr && !options.pairing) {
       fail<ConfigError>(GgufKeys::function, "the architecture '", architecture,
-                        "' is unknown; name the pairing of its channels in the options to read it "
+                        "' is unknown; set the pairing of its channels in the options to read it "
                         "as a plain rotary model");
     }
     is_known_ = known != nullptr;
@@ -107,7 +107,7 @@ class GgufReader {
     constexpr auto window = "attention.sliding_window",
                    pattern = "attention.sliding_window_pattern";
     if (entry_.windows.chunk != 0 && keys_.integer(window).value_or(1) == 0) {
-      keys_.reject(window, "is 0: which layers are turned then is not sure");
+      keys_.reject(window, "is 0, for which the rotated layers are unknown");
     }
     if (entry_.rope.nope_layers == GgufNopeLayers::FirstOfFour) {  // the loader hard-codes 4096
       const Index size = keys_.integer(window).value_or(0);
@@ -117,8 +117,7 @@ class GgufReader {
     check_layer_lists();
     if (entry_.rope.is_base_fixed) check_fixed_base();
     if (!is_known_ && keys_.has(pattern)) {
-      keys_.reject(pattern,
-                   "makes layers differ, and how is not known for an unknown architecture");
+      keys_.reject(pattern, "varies between layers in a way that is unknown for this architecture");
     }
     if (entry_.rope.nope_layers != GgufNopeLayers::LinearLayers &&
         keys_.has("full_attention_interval")) {
@@ -145,7 +144,8 @@ class GgufReader {
   ///   Source: ggml-org/llama.cpp, src/models/cogvlm.cpp (0f72889)
   void check_fixed_base() const {
     if (keys_.real("rope.freq_base").value_or(10000) != 10000) {
-      keys_.reject("rope.freq_base", "is not the 10000 that llama.cpp turns this architecture by");
+      keys_.reject("rope.freq_base",
+                   "is not 10000, the base that llama.cpp uses for this architecture");
     }
     if (keys_.text("rope.scaling.type").value_or("none") != "none") {
       keys_.reject("rope.scaling.type", "has no effect in this architecture");
@@ -159,7 +159,7 @@ class GgufReader {
     const auto local = keys_.real(key);
     const double global = keys_.real("rope.freq_base").value_or(10000);
     if (entry_.rope.ignores_local_base && local && *local != global) {
-      keys_.reject(key, "is not rope.freq_base, which llama.cpp takes in all layers");
+      keys_.reject(key, "is not rope.freq_base, which llama.cpp uses in all layers");
     }
   }
 
@@ -258,7 +258,7 @@ class GgufReader {
     for (const Index section : sections) {
       if (section < 0 || section > pairs - sum) {
         keys_.reject("rope.dimension_sections",
-                     "must hold no negative number and add up to " + std::to_string(pairs));
+                     "must have no negative entry and add up to " + std::to_string(pairs));
       }
       sum += section;
     }

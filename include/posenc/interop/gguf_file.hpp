@@ -97,7 +97,7 @@ class GgufFile {
   /// Returns the string of a key, or nullopt if the file does not have the key.
   ///   Throws: ConfigError if the value has another type, or more than 4096 bytes
   std::optional<std::string> text(std::string_view key) const {
-    return get<std::string>(key, "a text of at most 4096 bytes");
+    return get<std::string>(key, "a string of at most 4096 bytes");
   }
 
   /// True if the file has the key, and its value is an integer or a floating-point number.
@@ -181,11 +181,11 @@ class GgufFile {
   explicit GgufFile(Bytes& bytes) {
     detail::GgufCursor cursor(bytes);
     const auto magic = cursor.template number<std::uint32_t>("the magic number");
-    if (magic != 0x46554747) detail::fail<ConfigError>(function, "this is no GGUF file");
+    if (magic != 0x46554747) detail::fail<ConfigError>(function, "this is not a GGUF file");
     const auto version = cursor.template number<std::uint32_t>("the version");
     if (version != 2 && version != 3) {
-      detail::fail<ConfigError>(function, "versions 2 and 3, little-endian, are read, but this is ",
-                                version);
+      detail::fail<ConfigError>(
+          function, "versions 2 and 3, little-endian, are supported, but this is ", version);
     }
     const auto tensors = cursor.template number<std::uint64_t>("the number of tensors");
     const auto values = cursor.template number<std::uint64_t>("the number of values");
@@ -199,7 +199,8 @@ class GgufFile {
   void read_value(Cursor& cursor) {
     const auto length = cursor.template number<std::uint64_t>("the length of a key");
     if (length > 65535) {
-      detail::fail<ConfigError>(function, "a key has ", length, " bytes; at most 65535 may be");
+      detail::fail<ConfigError>(function, "a key has ", length,
+                                " bytes; at most 65535 are allowed");
     }
     std::string key = cursor.text(length, "a key");
     const auto type = cursor.template number<std::uint32_t>("the type of a value");
@@ -243,9 +244,9 @@ class GgufFile {
         return flag == 1;
       }
       case Type::String: {
-        const auto length = cursor.template number<std::uint64_t>("the length of a text");
-        if (length <= longest_kept) return cursor.text(length, "a text");
-        cursor.skip(length, "a text");
+        const auto length = cursor.template number<std::uint64_t>("the length of a string");
+        if (length <= longest_kept) return cursor.text(length, "a string");
+        cursor.skip(length, "a string");
         return {};
       }
       case Type::Array:
@@ -263,7 +264,7 @@ class GgufFile {
       detail::fail<ConfigError>(
           function, key, " is an array of the ",
           type == static_cast<std::uint32_t>(Type::Array) ? "type array, " : "unknown type ", type,
-          ", which is not read");
+          ", which is not supported");
     }
     cursor.expect(count, size, "an array");
     const bool is_text = type == static_cast<std::uint32_t>(Type::String);
@@ -271,8 +272,8 @@ class GgufFile {
                          type == static_cast<std::uint32_t>(Type::Float64);
     if (is_text) {
       for (std::uint64_t i = 0; i < count; ++i) {
-        const auto length = cursor.template number<std::uint64_t>("the length of a text");
-        cursor.skip(length, "a text");
+        const auto length = cursor.template number<std::uint64_t>("the length of a string");
+        cursor.skip(length, "a string");
       }
       return SkippedArray{static_cast<Index>(count)};
     }
@@ -289,7 +290,7 @@ class GgufFile {
       } else if (const auto* integer = std::get_if<Index>(&element)) {
         integers.push_back(*integer);
       } else {
-        detail::fail<ConfigError>(function, key, " holds an integer above 2^63 - 1");
+        detail::fail<ConfigError>(function, key, " has an integer above 2^63 - 1");
       }
     }
     return integers;
@@ -374,11 +375,11 @@ class GgufFile {
       }
       if (tensor.elements == 0 || tensor.elements > 65536) {
         detail::fail<ConfigError>(function, "the tensor ", tensor.name, " has ", tensor.elements,
-                                  " elements; 1 to 65536 may be");
+                                  " elements; 1 to 65536 are allowed");
       }
       if ((tensor.offset & mask) != 0) {
         detail::fail<ConfigError>(function, "the tensor ", tensor.name, " begins at offset ",
-                                  tensor.offset, ", which is no multiple of the alignment ",
+                                  tensor.offset, ", which is not a multiple of the alignment ",
                                   alignment);
       }
       cursor.move_to(data, "the padding before the tensors");

@@ -133,7 +133,7 @@ inline bool gguf_is_final_factor(const GgufKeys& keys, const GgufRuleContext& co
   if (yarn_magnitude == 1 || std::abs(attn_factor / yarn_magnitude - 1) > 1e-5) return false;
   if (context.architecture->rope.attn_factor_may_be_final) return true;
   keys.reject("rope.scaling.attn_factor",
-              "is YaRN's own magnitude: it is either counted twice or the final factor; say which "
+              "is YaRN's own magnitude: it is either counted twice or the final factor; choose one "
               "in the options");
 }
 
@@ -144,10 +144,11 @@ inline void gguf_check_deepseek(const GgufKeys& keys, bool must_be_one, double a
   constexpr auto multiplier = "rope.scaling.yarn_log_multiplier";
   if (all_dim == 0) {
     keys.reject(multiplier,
-                "is missing or 0: versions of llama.cpp differ in what scores are then scaled by");
+                "is missing or 0, for which versions of llama.cpp scale scores differently");
   }
   if (must_be_one && std::abs(all_dim - 1) > 1e-5) {
-    keys.reject(multiplier, "is not 0.1, and what it does then is not sure for this architecture");
+    keys.reject(multiplier,
+                "is not 0.1, and the effect of other values is unknown in this architecture");
   }
   if (attn_factor != 1) {
     keys.reject("rope.scaling.attn_factor",
@@ -224,7 +225,7 @@ inline bool gguf_is_type_key(std::string_view key) {
 inline void gguf_reject_keys_of_other_types(const GgufKeys& keys, std::string_view type) {
   for (const GgufTypeKey& known : gguf_type_keys) {
     if (known.type == type || !keys.has(known.key)) continue;
-    std::string why = "has no effect, for the scaling is not of the type ";
+    std::string why = "has no effect, because the scaling is not of the type ";
     why += known.type;
     keys.reject(known.key, why);
   }

@@ -71,7 +71,7 @@ inline const AnyRope& grid_preset(std::string_view name) {
     if (!names.empty()) names += ", ";
     names += preset.name;
   }
-  posenc::detail::fail<ConfigError>("presets::grid_preset", "no preset is called '", name,
+  posenc::detail::fail<ConfigError>("presets::grid_preset", "no preset has the name '", name,
                                     "'; there are ", names);
 }
 

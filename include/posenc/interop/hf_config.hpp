@@ -67,7 +67,7 @@ inline void reject_rotary_keys_beside(const JsonKeys& keys, const nlohmann::json
     if (at->is_null() || !contains_one_of(words, at.key())) continue;
     const auto inner = text.find(at.key());
     if (inner == text.end() || *inner != *at) {
-      keys.reject(at.key(), "stands beside " + part + ", which says otherwise");
+      keys.reject(at.key(), "contradicts " + part);
     }
   }
 }
@@ -130,7 +130,7 @@ ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options 
       detail::fail<ConfigError>(
           detail::JsonKeys::function, "the configuration has no model_type",
           keys.find("_class_name") != nullptr
-              ? ", but a _class_name: models of diffusers say nothing of their rotation in files"
+              ? ", but a _class_name: files of diffusers models do not define their rotation"
               : "");
     }
     model_type = "";

@@ -56,7 +56,7 @@ class HfWidths {
     constexpr auto key = "position_embedding_type";
     const nlohmann::json* encoding = config_.find(key);
     if (!type.has_rotary && encoding != nullptr && (*encoding == "rotary" || *encoding == "rope")) {
-      config_.reject(key, "tells of a rotary encoding, which no class of this type has");
+      config_.reject(key, "selects a rotary encoding, which no class of this type has");
     }
     if (type.has_rotary) {
       fail<ConfigError>(JsonKeys::function, "the model_type '", model_.model_type,
@@ -71,10 +71,10 @@ class HfWidths {
     if (!odd.empty()) {
       fail<ConfigError>(JsonKeys::function, "the model_type '", model_.model_type,
                         "' is unknown, and its key '", odd,
-                        "' tells that it is more than a plain rotary model");
+                        "' shows that it is more than a plain rotary model");
     }
     fail<ConfigError>(JsonKeys::function, "the model_type '", model_.model_type,
-                      "' is unknown; name the pairing of its channels in the options to read it "
+                      "' is unknown; set the pairing of its channels in the options to read it "
                       "as a plain rotary model");
   }
 
@@ -117,9 +117,10 @@ class HfWidths {
     }
     constexpr auto dual_chunk = "dual_chunk_attention_config";
     if (config_.find(dual_chunk) != nullptr) {
-      config_.reject(dual_chunk,
-                     "makes vLLM count positions by chunks, and transformers do nothing; remove it "
-                     "for texts within one chunk");
+      config_.reject(
+          dual_chunk,
+          "makes vLLM count positions by chunks and has no effect in transformers; remove it "
+          "for texts within one chunk");
     }
     hf_require_neutral(config_, "rope_position_scale", config_.real("rope_position_scale"), 1.0);
   }
@@ -171,7 +172,7 @@ class HfWidths {
       const Index heads = config_.required(heads_key, config_.any_of<Index>({heads_key, "n_head"}));
       if (hidden < 1 || heads < 1 || hidden / heads > max_head_dim) {
         fail<ConfigError>(JsonKeys::function, "hidden_size ", hidden, " and num_attention_heads ",
-                          heads, " give no width of a head");
+                          heads, " do not define the width of a head");
       }
       head_dim_ = hidden / heads;
     }
@@ -188,7 +189,7 @@ class HfWidths {
         top_partial_ ? static_cast<Index>(static_cast<double>(head_dim_) * *top_partial_) : 64;
     rotary_width_ = config_.integer(key).value_or(default_width);
     check_width(key, rotary_width_);
-    if (rotary_width_ > head_dim_) config_.reject(key, "is more than a head has");
+    if (rotary_width_ > head_dim_) config_.reject(key, "exceeds the width of a head");
     rotary_offset_ = head_dim_ - rotary_width_;
     top_partial_.reset();  // it is a share of the whole head
   }
@@ -208,7 +209,8 @@ class HfWidths {
       config_.reject("head_dim", "contradicts qk_nope_head_dim and qk_rope_head_dim");
     }
     if (top_partial_ && *top_partial_ != 1) {
-      config_.reject("partial_rotary_factor", "must be 1: qk_rope_head_dim tells what turns");
+      config_.reject("partial_rotary_factor",
+                     "must be 1, because qk_rope_head_dim sets the rotary channels");
     }
     constexpr auto key = "rope_interleave";
     const auto interleave = config_.flag(key);

@@ -143,12 +143,11 @@ inline void check_layer_attention(const LayerAttention& layer, Index number) {
   check("value_dim", layer.value_dim, 65536);
   if (layer.heads && layer.kv_heads && *layer.heads % *layer.kv_heads != 0) {
     fail<ConfigError>(function, "the ", *layer.heads, " heads of layer ", number,
-                      " are no multiple of its ", *layer.kv_heads, " kv_heads");
+                      " are not a multiple of its ", *layer.kv_heads, " kv_heads");
   }
   if (layer.window && (layer.window->kind != WindowKind::None) != (layer.window->size > 0)) {
     fail<ConfigError>(function, "the window of layer ", number,
-                      " must have a positive size, and none only where it is no window, but its "
-                      "size is ",
+                      " must have a positive size, or 0 if its kind is None, but its size is ",
                       layer.window->size);
   }
 }

@@ -74,7 +74,7 @@ constexpr Index max_model_size = (Index{1} << 31) - 1;  ///< of hidden_size and 
 inline void check_layer_types(std::size_t types) {
   if (types > max_layer_types) {
     fail<ConfigError>("ModelSettings", "there are ", static_cast<Index>(types),
-                      " types of layers; at most ", static_cast<Index>(max_layer_types), " may be");
+                      " types of layers; the maximum is ", static_cast<Index>(max_layer_types));
   }
 }
 
@@ -102,7 +102,7 @@ inline const RotarySettings& rotary(const ModelSettings& model, std::string_view
 ///   Throws: ConfigError if they are not
 inline const RotarySettings& rotary(const ModelSettings& model) {
   if (model.layers.size() != 1) {
-    detail::fail<ConfigError>("rotary", "name the type of layer, one of ",
+    detail::fail<ConfigError>("rotary", "pass the type of layer, one of ",
                               detail::list_of_types(model));
   }
   return model.layers.front().rotary;
@@ -125,14 +125,14 @@ inline double softmax_scale(const ModelSettings& model, const RotarySettings& se
 ///   Throws: ConfigError if it differs between layer types, and as frequencies() does
 inline double softmax_scale(const ModelSettings& model) {
   if (model.layers.empty()) {
-    detail::fail<ConfigError>("softmax_scale", "layers must be given, but there are none");
+    detail::fail<ConfigError>("softmax_scale", "layers must not be empty");
   }
   const double scale = detail::softmax_scale(model, model.layers.front().rotary);
   for (const LayerRotary& layer : model.layers) {
     const double other = detail::softmax_scale(model, layer.rotary);
     if (other != scale) {
       detail::fail<ConfigError>("softmax_scale", "it is ", scale, " and ", other,
-                                " by type of layer; name one of ", detail::list_of_types(model));
+                                " by type of layer; pass one of ", detail::list_of_types(model));
     }
   }
   return scale;
@@ -175,7 +175,7 @@ inline const RotarySettings* rotary_of_layer(const ModelSettings& model, Index l
   if (count == 0 && model.types_without_rotary.empty()) return &rotary(model);
   if (layer >= count) {
     detail::fail<ConfigError>(function, "the types of ", count,
-                              " layers are known, not that of layer ", layer);
+                              " layers are known, but not those of layer ", layer);
   }
   const std::string& type = model.layer_types[static_cast<std::size_t>(layer)];
   for (const std::string& without : model.types_without_rotary) {
@@ -264,7 +264,7 @@ inline void check_model_sizes(const ModelSettings& model) {
 ///   Throws: ConfigError
 ///   Cost:   evaluates each rule once
 inline void validate(const ModelSettings& model) {
-  if (model.layers.empty()) detail::fail<ConfigError>("ModelSettings", "layers must be given");
+  if (model.layers.empty()) detail::fail<ConfigError>("ModelSettings", "layers must be set");
   detail::check_layer_types(model.layers.size());
   Index channels = 0;
   for (const LayerRotary& layer : model.layers) {
@@ -273,7 +273,7 @@ inline void validate(const ModelSettings& model) {
   }
   if (channels > detail::max_head_channels) {
     detail::fail<ConfigError>("ModelSettings", "the heads of all types of layers have ", channels,
-                              " channels together; at most ", detail::max_head_channels, " may be");
+                              " channels together; the maximum is ", detail::max_head_channels);
   }
   for (const LayerRotary& layer : model.layers) {
     // Evaluating a rule is the only complete check of its fields.

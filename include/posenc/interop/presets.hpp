@@ -158,10 +158,9 @@ inline ModelSettings gemma3(Index layers, RotaryRule global, Index trained_lengt
 ///   Throws: ConfigError for less than 1 layer, and for the 35 of E2B, whose pattern is another
 inline ModelSettings gemma4(Index layers) {
   if (layers < 1 || layers > 65536 || layers == 35) {
-    posenc::detail::fail<ConfigError>("presets::gemma4",
-                                      "layers must be 30, 42, 60, or those of a model of your own, "
-                                      "but are ",
-                                      layers);
+    posenc::detail::fail<ConfigError>(
+        "presets::gemma4", "layers must be 30, 42, 60, or those of a custom model, but are ",
+        layers);
   }
   const RotarySettings local{
       .rule = detail::unscaled(256, 10000), .pairing = PairingKind::HalfRotate, .head_dim = 256};
@@ -278,7 +277,7 @@ inline const ModelSettings& model(std::string_view name) {
     if (!names.empty()) names += ", ";
     names += preset.name;
   }
-  posenc::detail::fail<ConfigError>("presets::model", "no preset is called '", name,
+  posenc::detail::fail<ConfigError>("presets::model", "no preset has the name '", name,
                                     "'; there are ", names);
 }
 

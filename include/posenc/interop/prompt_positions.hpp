@@ -81,15 +81,15 @@ inline void check_prompt_part(const char* function, const PromptPart& part) {
         ListView<Index>({part.text, part.padding, part.rows, part.cols, part.frames}));
   }
   if (count(part.text) + count(part.padding) + (is_image(part) ? 1 : 0) > 1) {
-    fail<ConfigError>(function, "a part is text, padding or a picture, but one has text ",
+    fail<ConfigError>(function, "a part must be text, padding or an image, but one has text ",
                       part.text, ", padding ", part.padding, ", rows ", part.rows, " and cols ",
                       part.cols);
   }
   if (!is_image(part)) {
     if (part.frames != 1 || part.merge != 1 || part.frame_step != 1) {
-      fail<ConfigError>(function, "frames, merge and frame_step belong to a picture with rows and ",
-                        "cols, but are ", part.frames, ", ", part.merge, " and ", part.frame_step,
-                        " without");
+      fail<ConfigError>(
+          function, "frames, merge and frame_step require an image with rows and cols, but are ",
+          part.frames, ", ", part.merge, " and ", part.frame_step, " without one");
     }
     return;
   }
@@ -205,11 +205,11 @@ inline PromptPositions prompt_positions(std::initializer_list<PromptPart> prompt
 inline Positions chatglm_positions(const ChatGlmPrompt& prompt, Index first, Index count) {
   constexpr auto function = "chatglm_positions";
   if (prompt.context_length < 0) {
-    detail::fail<ConfigError>(function, "context_length must be given and not negative but is ",
+    detail::fail<ConfigError>(function, "context_length must be set and not negative but is ",
                               prompt.context_length);
   }
   if (prompt.mask_position < 0) {
-    detail::fail<ConfigError>(function, "mask_position must be given and not negative but is ",
+    detail::fail<ConfigError>(function, "mask_position must be set and not negative but is ",
                               prompt.mask_position);
   }
   if (first < 0 || count < 0 || first > (Index{1} << 53) - count) {

@@ -54,7 +54,7 @@ auto with_rule(const char* function, const RotarySettings& settings, const F& f)
   return std::visit(
       [&](const auto& rule) {
         if constexpr (std::is_same_v<decltype(rule), const std::monostate&>) {
-          fail<ConfigError>(function, "rule must be given");
+          fail<ConfigError>(function, "rule must be set");
           return f(Unscaled{});  // unreachable; determines the return type
         } else {
           return f(rule);
@@ -85,22 +85,22 @@ inline bool depends_on_length(const RotarySettings& settings) {
 inline void validate(const RotarySettings& settings) {
   constexpr auto function = "RotarySettings";
   const Index head_dim = settings.head_dim, offset = settings.rotary_offset;
-  if (!settings.pairing) detail::fail<ConfigError>(function, "pairing must be given");
+  if (!settings.pairing) detail::fail<ConfigError>(function, "pairing must be set");
   if (head_dim < 1 || head_dim > detail::max_head_dim) {
-    detail::fail<ConfigError>(function, "head_dim must be given, and from 1 to ",
+    detail::fail<ConfigError>(function, "head_dim must be set and lie between 1 and ",
                               detail::max_head_dim, ", but is ", head_dim);
   }
   const Index dim = rotary_dim(settings);
   if (settings.index_per_axis &&
       (settings.axes.plain() || !std::holds_alternative<Unscaled>(settings.rule))) {
-    detail::fail<ConfigError>(function, "index_per_axis asks for axes and the rule Unscaled");
+    detail::fail<ConfigError>(function, "index_per_axis requires axes and the rule Unscaled");
   }
   if (settings.index_per_axis) detail::check_rotary_dim(function, dim);
   if (settings.chatglm_halves) {
     if (*settings.pairing != PairingKind::HalfRotate || !settings.axes.plain() || offset != 0 ||
         dim != head_dim / 2) {
       detail::fail<ConfigError>(function,
-                                "chatglm_halves asks for half pairing, no axes, no rotary_offset, "
+                                "chatglm_halves requires half pairing, no axes, no rotary_offset, "
                                 "and a rule for head_dim / 2 channels, not ",
                                 dim, " of ", head_dim);
     }
@@ -162,7 +162,7 @@ inline Frequencies frequencies(const RotarySettings& settings) {
   if (depends_on_length(settings)) {
     detail::fail<ConfigError>("frequencies",
                               "this rule's frequencies depend on the length of the sequence, which "
-                              "must be given");
+                              "must be set");
   }
   return frequencies(settings, 0);
 }

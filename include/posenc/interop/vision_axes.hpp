@@ -139,7 +139,7 @@ inline std::vector<QuadDouble> dinov3_inv_periods(const char* name, const Dinov3
     return wide_power_law(settings.base, settings.head_dim / 2, count);
   }
   if (settings.base != 0) {
-    fail<ConfigError>(name, "give base or min_period and max_period, not ", settings.base, ", ",
+    fail<ConfigError>(name, "set base or min_period and max_period, not ", settings.base, ", ",
                       shortest, " and ", longest);
   }
   if (!(shortest >= 1e-30 && shortest <= longest && longest <= 1e30)) {

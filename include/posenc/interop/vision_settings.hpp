@@ -84,7 +84,7 @@ namespace detail {
 inline void check_supported(const char* function, const VisionSettings& tower) {
   if (!tower.refused.empty()) {
     fail<ConfigError>(function, "the vision tower '", tower.model_type,
-                      "' is not read: ", tower.refused);
+                      "' is not supported: ", tower.refused);
   }
 }
 
@@ -96,10 +96,11 @@ inline AnyRope rope(const VisionSettings& tower) {
   constexpr auto function = "rope";
   detail::check_supported(function, tower);
   if (!tower.rotary) {
-    detail::fail<ConfigError>(function, "the vision tower '", tower.model_type, "' turns nothing");
+    detail::fail<ConfigError>(function, "the vision tower '", tower.model_type,
+                              "' has no rotary encoding");
   }
   if (!tower.attention.head_dim) {
-    detail::fail<ConfigError>(function, "head_dim of the vision tower must be given");
+    detail::fail<ConfigError>(function, "head_dim of the vision tower must be set");
   }
   const VisionRope settings{.head_dim = *tower.attention.head_dim, .base = tower.rotary->base};
   switch (tower.rotary->form) {

@@ -74,16 +74,17 @@ Index check_cache(const char* function, const HeadsView<const T>& q, const Cache
   }
   check_out(function, q, out, cache.value_dim());
   if (!options.key_lengths.empty() || !options.cu_seqlens_k.empty()) {
-    fail<ConfigError>(function,
-                      "a cache knows its lengths: key_lengths and cu_seqlens_k must not be given");
+    fail<ConfigError>(
+        function,
+        "key_lengths and cu_seqlens_k must not be set, because the cache has the lengths");
   }
   if (!options.cu_seqlens_q.empty()) {
     if (q.batch != 1) {
-      fail<ShapeError>(function, "cu_seqlens_q takes one batch row but q is ", q.extents());
+      fail<ShapeError>(function, "cu_seqlens_q requires one batch row but q is ", q.extents());
     }
     check_offsets(function, "cu_seqlens_q", options.cu_seqlens_q, q.seq, sequences.size());
   } else if (static_cast<Index>(sequences.size()) != q.batch) {
-    fail<ShapeError>(function, "sequences must name one for each of the ", q.batch,
+    fail<ShapeError>(function, "sequences must have one entry for each of the ", q.batch,
                      " batch rows but has ", sequences.size());
   }
   Index longest = 0;

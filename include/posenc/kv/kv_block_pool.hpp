@@ -56,7 +56,7 @@ class KvBlockPool {
 
   static std::size_t checked_limit(const KvBlockPoolConfig& config) {
     if (config.byte_limit == 0) {
-      detail::fail<ConfigError>("KvBlockPool", "byte_limit must be given");
+      detail::fail<ConfigError>("KvBlockPool", "byte_limit must be set");
     }
     return config.byte_limit;
   }

@@ -214,14 +214,14 @@ class KvCache {
     if (first < 0 || (ranges_.limits().window == 0 && first != 0)) {
       detail::fail<ShapeError>(
           function, "the first key must be ",
-          ranges_.limits().window == 0 ? "0 where the cache is no ring" : "at least 0", " but is ",
-          first);
+          ranges_.limits().window == 0 ? "0 because the cache is not a ring" : "at least 0",
+          " but is ", first);
     }
     ranges_.limits().check_end(function, sequence, first, k.seq);
     const Index end = first + k.seq;
     if (first < ranges_.limits().first_kept(end)) {
       detail::fail<ShapeError>(function, "the keys ", first, " to ", end - 1,
-                               " are more than a sequence holds, whose oldest key would be ",
+                               " are more than a sequence can store, whose oldest key would be ",
                                ranges_.limits().first_kept(end));
     }
     const auto written = [&](Index) {
@@ -307,7 +307,7 @@ class KvCache {
     constexpr auto function = "KvCache::erase";
     if (ranges_.limits().window != 0) {
       detail::fail<ConfigError>(function, "a ring (window ", ranges_.limits().window,
-                                ") forgets its oldest keys alone; none can be erased");
+                                ") evicts its oldest keys itself; no key can be erased");
     }
     ranges_.check_sequence(function, sequence);
     ranges_.check_keys(function, sequence, first, count);

@@ -55,7 +55,7 @@ inline Index cache_capacity(const KvCacheConfig& config) {
   in_range("window", 0, config.window);
   in_range("max_append", 1, config.max_append);
   if ((config.capacity == 0) == (config.window == 0)) {
-    fail<ConfigError>(function, "either capacity or window must be given, but they are ",
+    fail<ConfigError>(function, "either capacity or window must be set, but they are ",
                       config.capacity, " and ", config.window);
   }
   const auto whole_tiles = [](Index keys) {
@@ -68,9 +68,9 @@ inline Index cache_capacity(const KvCacheConfig& config) {
                          static_cast<double>(config.kv_heads) * static_cast<double>(capacity) *
                          static_cast<double>((std::max)(config.head_dim, config.value_dim) + 16);
   if (numbers > 0x1p56) {
-    fail<ConfigError>(function, "no memory holds ", config.sequences, " sequences of ", capacity,
-                      " keys with ", config.kv_heads, " heads of ", config.head_dim, " and ",
-                      config.value_dim, " numbers");
+    fail<ConfigError>(function, config.sequences, " sequences of ", capacity, " keys with ",
+                      config.kv_heads, " heads of ", config.head_dim, " and ", config.value_dim,
+                      " values must fit into memory");
   }
   return capacity;
 }
@@ -93,18 +93,18 @@ struct CacheLimits {
   void check_end(const char* function, Index sequence, Index length, Index count) const {
     if (count > max_keys - length) {
       fail<ShapeError>(function, "sequence ", sequence, " cannot have ", count, " keys from key ",
-                       length, " on: positions are doubles, which count up to 2^53");
+                       length, " on: positions are doubles, which are exact up to 2^53");
     }
     if (window == 0 && count > capacity - length) {
       fail<ShapeError>(function, "sequence ", sequence, " holds ", length, " keys, and with ",
-                       count, " more would pass the capacity of ", capacity);
+                       count, " more would exceed the capacity of ", capacity);
     }
   }
   /// Throws ShapeError unless append() may add `count` keys to a sequence of `length` keys.
   void check_append(const char* function, Index sequence, Index length, Index count) const {
     if (window != 0 && count > max_append) {
       fail<ShapeError>(function, "a ring (window ", window,
-                       ") takes at most max_append = ", max_append, " keys at once but got ",
+                       ") accepts at most max_append = ", max_append, " keys per call but got ",
                        count);
     }
     check_end(function, sequence, length, count);

@@ -76,9 +76,8 @@ struct LinearParameters {
     constexpr Index max_count = (Index{1} << 56) / Index{sizeof(T)};
     const auto count = detail::checked_mul({in, out});
     if (!count || *count > max_count) {
-      detail::fail<ConfigError>(
-          "Linear", "a weight of ", out, " x ", in,
-          " numbers cannot be: neither may be negative, and memory must hold ", "their product");
+      detail::fail<ConfigError>("Linear", "the weight [", out, ", ", in,
+                                "] must have no negative extent and must fit into memory");
     }
   }
 };

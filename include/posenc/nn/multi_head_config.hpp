@@ -38,17 +38,17 @@ inline void check_qk_norm_config(const char* function, const QkNorm& norm) {
     if (norm != QkNorm{}) {
       fail<ConfigError>(
           function,
-          "qk_norm.over must be given: Head or AllHeads; without a norm, qk_norm.weight "
+          "qk_norm.over must be set: Head or AllHeads; without a norm, qk_norm.weight "
           "and qk_norm.epsilon must be absent");
     }
     return;
   }
   if (norm.weight == QkNormWeight::Unspecified) {
-    fail<ConfigError>(
-        function, "qk_norm.weight must be given: Factor, or FactorMinusOne as in Gemma's files");
+    fail<ConfigError>(function,
+                      "qk_norm.weight must be set: Factor, or FactorMinusOne as in Gemma's files");
   }
   if (!(norm.epsilon > 0) || !std::isfinite(norm.epsilon)) {
-    fail<ConfigError>(function, "qk_norm.epsilon must be given, finite and positive but is ",
+    fail<ConfigError>(function, "qk_norm.epsilon must be set, finite and positive but is ",
                       norm.epsilon);
   }
 }
@@ -59,13 +59,12 @@ template <class T>
 MultiHeadAttentionConfig with_defaults(MultiHeadAttentionConfig c) {
   constexpr auto function = "MultiHeadAttention";
   if (c.model_dim <= 0) {
-    fail<ConfigError>(function, "model_dim must be given and positive but is ", c.model_dim);
+    fail<ConfigError>(function, "model_dim must be set and positive but is ", c.model_dim);
   }
-  if (c.heads <= 0)
-    fail<ConfigError>(function, "heads must be given and positive but is ", c.heads);
+  if (c.heads <= 0) fail<ConfigError>(function, "heads must be set and positive but is ", c.heads);
   if (c.head_dim == 0 && c.model_dim % c.heads != 0) {
     fail<ConfigError>(function, "heads (", c.heads, ") must divide model_dim (", c.model_dim,
-                      ") where head_dim is not given");
+                      ") if head_dim is not set");
   }
   const auto fill = [](Index& field, Index value) {
     if (field == 0) field = value;
@@ -89,8 +88,8 @@ MultiHeadAttentionConfig with_defaults(MultiHeadAttentionConfig c) {
     constexpr Index max_count = (Index{1} << 56) / Index{sizeof(T)};
     const auto count = checked_mul({in, heads, dim});
     if (!count || *count > max_count) {
-      fail<ConfigError>(function, "no memory holds the ", name, " projection's ", in, " times ",
-                        heads, " times ", dim, " numbers");
+      fail<ConfigError>(function, "the ", name, " projection of ", in, " times ", heads, " times ",
+                        dim, " values must fit into memory");
     }
   };
   check_qk_norm_config(function, c.qk_norm);

@@ -83,7 +83,7 @@ class ParameterMatrix {
     const auto size = detail::checked_mul({rows, cols, static_cast<Index>(sizeof(T))});
     if (!size) {
       detail::fail<ShapeError>("ParameterMatrix", "rows (", rows, ") and cols (", cols,
-                               ") must not be negative, nor more than memory has addresses for");
+                               ") must not be negative, and their product must fit into memory");
     }
     detail::AlignedVector<T> zeros(static_cast<std::size_t>(rows * cols), T{0});
     values_.swap(zeros);

@@ -94,7 +94,7 @@ inline Frequencies frequencies(const PixelFrequencies& rule) {
   constexpr auto name = "PixelFrequencies";
   detail::check_rotary_dim(name, rule.rotary_dim);
   if (!std::isfinite(rule.max_freq) || rule.max_freq < 2) {
-    detail::fail<ConfigError>(name, "max_freq must be given, finite and at least 2, but is ",
+    detail::fail<ConfigError>(name, "max_freq must be set, finite and at least 2, but is ",
                               rule.max_freq);
   }
   const Index pairs = rule.rotary_dim / 2;

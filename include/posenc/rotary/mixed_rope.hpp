@@ -93,7 +93,7 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
   static MixedRopeConfig checked(ListView<double> inv_freq, const MixedRopeConfig& config) {
     constexpr auto function = "MixedRope";
     if (config.axes < 1 || config.heads < 1) {
-      detail::fail<ConfigError>(function, "axes and heads must be given and positive but are ",
+      detail::fail<ConfigError>(function, "axes and heads must be set and positive but are ",
                                 config.axes, " and ", config.heads);
     }
     if (config.axes > detail::MixedAngles::max_axes) {
@@ -105,7 +105,7 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
     const auto count = detail::checked_mul({config.axes, config.heads, config.rotary_dim / 2});
     if (count != static_cast<Index>(inv_freq.size())) {
       detail::fail<ConfigError>(function, "inv_freq must have axes * heads * rotary_dim / 2 = ",
-                                count ? detail::to_text(*count) : "more than any memory holds",
+                                count ? detail::to_text(*count) : "more than 2^63 - 1",
                                 " values but has ", inv_freq.size());
     }
     for (const double w : inv_freq) {

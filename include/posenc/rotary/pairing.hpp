@@ -65,8 +65,8 @@ inline constexpr bool is_pairing = requires {
 
 }  // namespace detail
 
-#define POSENC_DETAIL_PAIRING_RULE                                              \
-  "posenc: the pairing has no default, it must be named: Rope<Interleaved> or " \
+#define POSENC_DETAIL_PAIRING_RULE                                                  \
+  "posenc: the pairing has no default, it must be specified: Rope<Interleaved> or " \
   "Rope<HalfRotate>, see posenc/rotary/pairing.hpp (AnyRope where it is known at run time only)"
 
 POSENC_END

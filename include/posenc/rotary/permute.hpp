@@ -48,7 +48,7 @@ void check_head_layout(const char* function, const MatrixView<T>& weights,
                        const HeadLayout& heads) {
   check_extents(function, "weights", weights);
   if (heads.head_dim <= 0) {
-    fail<ConfigError>(function, "head_dim must be given and positive but is ", heads.head_dim);
+    fail<ConfigError>(function, "head_dim must be set and positive but is ", heads.head_dim);
   }
   if (heads.rotary_dim < 2 || heads.rotary_dim % 2 != 0) {
     fail<ConfigError>(function, "rotary_dim must be even and at least 2 but is ", heads.rotary_dim);
@@ -56,8 +56,9 @@ void check_head_layout(const char* function, const MatrixView<T>& weights,
   if (heads.rotary_offset < 0 || heads.rotary_dim > heads.head_dim ||
       heads.rotary_offset > heads.head_dim - heads.rotary_dim) {
     const auto end = checked_add(heads.rotary_offset, heads.rotary_dim);
-    fail<ConfigError>(function, "head_dim (", heads.head_dim, ") must hold the rotary channels [",
-                      heads.rotary_offset, ", ", end.value_or(heads.rotary_dim), ")");
+    fail<ConfigError>(function, "head_dim (", heads.head_dim,
+                      ") must include the rotary channels [", heads.rotary_offset, ", ",
+                      end.value_or(heads.rotary_dim), ")");
   }
   if (weights.rows % heads.head_dim != 0) {
     fail<ShapeError>(function, "the number of rows (", weights.rows,

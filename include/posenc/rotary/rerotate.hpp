@@ -145,7 +145,7 @@ void rerotate(HeadsView<T> k, const Rope<Pairing>& from, const Positions& from_p
               const Rope<Pairing>& to, const Positions& to_positions, const D& device = {}) {
   constexpr auto function = "rerotate";
   if (from.rotary_dim() != to.rotary_dim() || from.rotary_offset() != to.rotary_offset()) {
-    detail::fail<ConfigError>(function, "both ropes must turn the same channels but they are [",
+    detail::fail<ConfigError>(function, "both ropes must rotate the same channels but they are [",
                               from.rotary_offset(), ", ", from.rotary_offset() + from.rotary_dim(),
                               ") and [", to.rotary_offset(), ", ",
                               to.rotary_offset() + to.rotary_dim(), ")");

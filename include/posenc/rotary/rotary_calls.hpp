@@ -206,7 +206,7 @@ template <class Real>
 struct CheckTableReal {
   static_assert(
       is_table_real<Real>,
-      "posenc: a RotationTable holds float, for tensors of float and 16-bit types, or double: "
+      "posenc: a RotationTable stores float, for tensors of float and 16-bit types, or double: "
       "rope.table<float>(positions)");
   static constexpr bool value = true;
   using Type = std::conditional_t<is_table_real<Real>, Real, float>;

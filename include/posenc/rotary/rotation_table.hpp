@@ -114,8 +114,8 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
     // seq * pairs is checked separately, because it is a stride even if there are no batch rows.
     if (!size || !detail::checked_mul({*size, Index{sizeof(Real)}}) ||
         !detail::checked_mul({seq, slice.pairs})) {
-      detail::fail<ShapeError>(function, "no memory holds a table of [", batch, ", ", seq, ", ",
-                               slice.pairs, "] numbers");
+      detail::fail<ShapeError>(function, "a table of [", batch, ", ", seq, ", ", slice.pairs,
+                               "] values must fit into memory");
     }
     cos_.resize(static_cast<std::size_t>(*size));
     sin_.resize(cos_.size());

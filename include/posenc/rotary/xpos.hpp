@@ -153,7 +153,7 @@ class XPos {
     constexpr auto function = "XPos";
     detail::check_slice_and_factor(function, slice_, frequencies_.attention_factor());
     if (!std::isfinite(config.scale_base) || config.scale_base <= 0) {
-      detail::fail<ConfigError>(function, "scale_base must be given, positive and finite, but is ",
+      detail::fail<ConfigError>(function, "scale_base must be set, positive and finite, but is ",
                                 config.scale_base);
     }
     if (!std::isfinite(config.centre)) {

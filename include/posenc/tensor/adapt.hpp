@@ -159,13 +159,12 @@ auto describe([[maybe_unused]] const char* function, [[maybe_unused]] X& x) {
       "from a raw pointer, or specialise posenc::TensorTraits.");
   static_assert(
       error != AdaptError::UnknownStorageOrder,
-      "posenc: the TensorTraits of this type must say `static constexpr bool row_major`: true "
+      "posenc: the TensorTraits of this type must define `static constexpr bool row_major`: true "
       "where the last index is the innermost axis, false where the first one is.");
-  static_assert(
-      error != AdaptError::OwningTemporary,
-      "posenc: a view of this temporary would outlive it, for it owns its memory: give the "
-      "tensor a name first. (TensorTraits of types that do not own their memory say "
-      "`static constexpr bool owns_memory = false`.)");
+  static_assert(error != AdaptError::OwningTemporary,
+                "posenc: a view of this temporary would outlive it, because it owns its memory: "
+                "store the tensor in a variable first. (TensorTraits of types that do not own "
+                "their memory define `static constexpr bool owns_memory = false`.)");
   static_assert(
       error != AdaptError::WrongRank,
       "posenc: the tensor's rank is not the number of letters: bshd and dhsb take a rank-4 "

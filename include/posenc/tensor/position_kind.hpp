@@ -50,7 +50,7 @@ constexpr const char* name_of(PositionKind kind) noexcept {
     case PositionKind::Unspecified:
       break;
   }
-  return "coordinates of the caller's own";
+  return "custom coordinates";
 }
 
 /// Returns the names of the functions that create positions of a kind, for messages.

@@ -367,8 +367,8 @@ class Positions {
   static Positions view_of_row(std::span<const Id> ids) {
     static_assert(std::is_lvalue_reference_v<Ids> ||
                       std::ranges::enable_borrowed_range<std::remove_cvref_t<Ids>>,
-                  "posenc::Positions: view() reads ids where they are, so a temporary that owns "
-                  "them must not be its argument: give it a name, or use ids(), which copies");
+                  "posenc::Positions: view() does not copy the ids, so its argument must not be a "
+                  "temporary that owns them: store it in a variable, or use ids(), which copies");
     return view_of(MatrixView<const Id>{
         .data = ids.data(), .rows = 1, .cols = static_cast<Index>(ids.size())});
   }
@@ -501,7 +501,7 @@ inline void check_kind(const char* function, const Positions& positions, Positio
   if (!kinds_fit(required, positions.kind())) {
     fail<PositionError>(function, "positions must be ", name_of(required), ", as made by ",
                         creators_of(required), ", but are ", name_of(positions.kind()),
-                        ". (Coordinates of your own are Positions::real)");
+                        ". (Custom coordinates need Positions::real)");
   }
 }
 

@@ -37,15 +37,15 @@ concept UnknownFloat16 =
 /// of the compiler's errors.
 template <class T>
 struct CheckScalar {
-  static_assert(
-      !std::integral<T>,
-      "posenc: elements of a tensor must be float, double or a 16-bit float. An integer does not "
-      "say which one its bits are: read 16-bit integers as posenc::Bfloat16 or posenc::Half, whose "
-      "memory is the same");
+  static_assert(!std::integral<T>,
+                "posenc: elements of a tensor must be float, double or a 16-bit float. The type of "
+                "an integer does not define which one its bits are: read 16-bit integers as "
+                "posenc::Bfloat16 or posenc::Half, whose "
+                "memory is the same");
   static_assert(
       !UnknownFloat16<T>,
-      "posenc: elements of a tensor must be float, double or a 16-bit float of known format. Say "
-      "the format of this class by a specialisation of posenc::StorageFormatOf, as "
+      "posenc: elements of a tensor must be float, double or a 16-bit float of known format. "
+      "Define the format of this class by a specialisation of posenc::StorageFormatOf, as "
       "posenc/simd/storage_format.hpp shows");
   static_assert(
       std::integral<T> || UnknownFloat16<T> || Scalar<T>,

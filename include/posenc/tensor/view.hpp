@@ -271,7 +271,7 @@ void check_extents(const char* function, const char* name, const View& x) {
   constexpr Index max_elements = (Index{1} << 56) / Index{sizeof(*x.data)};
   if (!reach || *reach >= max_elements) {
     fail<ShapeError>(function, name, " ", extents, " with strides ", strides,
-                     " is larger than any memory");
+                     " exceeds the address space");
   }
 }
 
@@ -287,7 +287,7 @@ void check_slice(const char* function, const View& x, Index first, Index count, 
   if (first < 0 || count < 0 || extent < count || first > extent - count) {
     const auto end = checked_add(first, count);
     fail<ShapeError>(function, "the slice [", first, ", ",
-                     end ? to_text(*end) : std::string("beyond all memory"),
+                     end ? to_text(*end) : std::string("more than 2^63 - 1"),
                      ") must lie within the axis of ", extent);
   }
 }

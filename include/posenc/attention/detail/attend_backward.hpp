@@ -119,7 +119,8 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
                                 const InternalOptions& beside = {
                                     .function = "attention_backward"}) {
   static_assert(AttentionBias<Bias, T>,
-                "posenc::attention_backward: Bias must be what attention() takes as one");
+                "posenc::attention_backward: Bias must be one that attention() accepts, see "
+                "ScoreBias and TokenBias in posenc/concepts.hpp");
   using Run = BackwardSchedule<Tier, D, T, Bias, BiasGradient>;
   const char* const function = beside.function;
   check_backward(function, x, options);

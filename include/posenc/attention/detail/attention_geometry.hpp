@@ -210,11 +210,11 @@ class AttentionGeometry {
   void require_query_positions(const char* reader) const {
     if (explicit_.queries != nullptr) return;
     if (explicit_.keys != nullptr) {
-      fail<ConfigError>(function_, reader, " needs query_positions where key_positions are given");
+      fail<ConfigError>(function_, reader, " requires query_positions if key_positions are set");
     }
     if (!has_query_offset()) {
-      fail<ConfigError>(function_, reader, " needs query_positions or query_starts where ",
-                        shape_.queries, " queries meet ", shape_.keys,
+      fail<ConfigError>(function_, reader, " requires query_positions or query_starts for ",
+                        shape_.queries, " queries and ", shape_.keys,
                         " keys without a causal alignment");
     }
   }
@@ -318,7 +318,7 @@ class AttentionGeometry {
     }
     if (shape_.batch != 1 || !options_.key_lengths.empty()) {
       fail<ConfigError>(function_,
-                        "cu_seqlens_q takes one batch row and no key_lengths but there are ",
+                        "cu_seqlens_q requires one batch row and no key_lengths but there are ",
                         shape_.batch, " rows and ", options_.key_lengths.size(), " key_lengths");
     }
     check_offsets(function_, "cu_seqlens_q", cu_q, shape_.queries);
@@ -334,7 +334,7 @@ class AttentionGeometry {
     const IndexSpan starts = options_.query_starts;
     if (!starts.empty()) {
       if (options_.causal != Causal::FromStart && options_.causal != Causal::No) {
-        fail<ConfigError>(function_, "query_starts go with Causal::FromStart or Causal::No");
+        fail<ConfigError>(function_, "query_starts require Causal::FromStart or Causal::No");
       }
       if (starts.size() != 1 && static_cast<Index>(starts.size()) != sequences()) {
         fail<ShapeError>(function_, "query_starts must have 1 entry or one for each of the ",
@@ -351,8 +351,8 @@ class AttentionGeometry {
       fail<ConfigError>(function_, "Causal::FromStart needs query_starts");
     }
     if (has_window() && options_.causal == Causal::No && !has_query_offset()) {
-      fail<ConfigError>(function_, "a window without a causal mask needs query_starts where ",
-                        shape_.queries, " queries meet ", shape_.keys, " keys");
+      fail<ConfigError>(function_, "a window without a causal mask requires query_starts for ",
+                        shape_.queries, " queries and ", shape_.keys, " keys");
     }
     check_evicted_keys();
   }
@@ -367,9 +367,8 @@ class AttentionGeometry {
       if (options_.causal == Causal::ByPosition || left < 0 || left > s.query_offset - s.begin) {
         fail<ConfigError>(
             function_, "the keys before ", s.begin,
-            " are gone from the cache, but the window of the first query, whose place "
-            "is ",
-            s.query_offset, ", begins ", left, " before it (-1: nowhere)");
+            " are evicted from the cache, but the window of the first query, whose aligned key is ",
+            s.query_offset, ", begins ", left, " before it (-1: unlimited)");
       }
     }
   }

@@ -29,7 +29,7 @@ void check_bias(const char* function, [[maybe_unused]] const Bias& bias,
                 const AttentionShape& shape, [[maybe_unused]] const HeadsView<const T>& q) {
   if constexpr (requires { bias.heads(); }) {
     if (bias.heads() != shape.heads) {
-      fail<ShapeError>(function, "the bias is made for ", bias.heads(), " heads but q has ",
+      fail<ShapeError>(function, "the bias is for ", bias.heads(), " heads but q has ",
                        shape.heads);
     }
   }

@@ -45,7 +45,7 @@ void check_tensors(const char* function, const HeadsView<const T>& q, const Head
                      q.extents());
   }
   if (k.heads <= 0 ? q.heads != 0 : q.heads % k.heads != 0) {
-    fail<ShapeError>(function, "the ", k.heads, " key heads must divide the ", q.heads,
+    fail<ShapeError>(function, "the ", k.heads, " KV heads must divide the ", q.heads,
                      " query heads; q is ", q.extents(), ", k is ", k.extents());
   }
   if (v.batch != k.batch || v.seq != k.seq || v.heads != k.heads) {
@@ -66,8 +66,8 @@ inline void check_causal(const char* function, Causal causal) {
       break;
   }
   fail<ConfigError>(function,
-                    "causal must be given as Causal::No (every key), TopLeft, BottomRight (what "
-                    "decoding takes), FromStart or ByPosition");
+                    "causal must be set to Causal::No (every key), TopLeft, BottomRight (for "
+                    "decoding), FromStart or ByPosition");
 }
 
 /// Returns the checked factor of q k in double. `factor` multiplies that of the options.
@@ -107,11 +107,11 @@ void check_options(const char* function, const AttentionOptions<T>& options,
   }
   if ((options.softcap != 0) != (options.softcap_order != SoftcapOrder::Unspecified)) {
     fail<ConfigError>(function, "softcap (", options.softcap,
-                      ") and softcap_order must be given together");
+                      ") and softcap_order must be set together");
   }
   const bool is_of_capped = options.temperature_of == TemperatureOf::CappedScores;
   if ((options.temperature != nullptr) != (options.temperature_of != TemperatureOf::Unspecified)) {
-    fail<ConfigError>(function, "temperature and temperature_of must be given together");
+    fail<ConfigError>(function, "temperature and temperature_of must be set together");
   }
   if (is_of_capped && options.softcap == 0) {
     fail<ConfigError>(function, "TemperatureOf::CappedScores needs a softcap");
@@ -128,7 +128,7 @@ void check_options(const char* function, const AttentionOptions<T>& options,
   // The number of rows must be representable even if rows are empty.
   if (!checked_mul({shape.batch, shape.heads, shape.queries})) {
     fail<ShapeError>(function, shape.batch, " times ", shape.heads, " heads times ", shape.queries,
-                     " queries are more than can be counted");
+                     " queries exceed 2^63 - 1");
   }
 }
 

@@ -103,8 +103,7 @@ class ParameterGradients {
     if constexpr (requires { gradient_ += zeros; }) {
       gradient_ += zeros;
     } else if (gradient_.size() != zeros.size()) {
-      fail<ShapeError>(function,
-                       "bias_gradient must be as zero_gradient() of the bias makes it, of ",
+      fail<ShapeError>(function, "bias_gradient must be the bias's zero_gradient(), of ",
                        zeros.size(), " numbers, but has ", gradient_.size());
     }
   }

@@ -71,7 +71,7 @@ requires(!detail::attends<Q, K, V, T>) void attention(HeadsView<Q>, HeadsView<K>
 #define POSENC_DETAIL_ATTENTION_RULE                                                      \
   "posenc: attention takes (q, k, v, out, options, bias, memory) or "                     \
   "(q, cache, sequences, out, options, bias, memory), and an Eigen device last or none; " \
-  "tensors are HeadsViews (from bshd(tensor) and its like), sequences a span of "         \
+  "tensors are HeadsViews (from bshd(tensor) or another adapter), sequences a span of "   \
   "posenc::Index"
 
 template <class T = void>

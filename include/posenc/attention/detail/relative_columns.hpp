@@ -102,9 +102,9 @@ void check_table_range(const char* function, const RelativeColumns& columns,
       for (Index j = range.begin; j < range.end && !all_within; ++j) {
         const double key = geometry.key_position(s, j);
         if (!is_beyond(query, key) || !is_seen(s, i, j)) continue;
-        fail<PositionError>(function, "the relative table holds the distances key - query from ",
+        fail<PositionError>(function, "the relative table has the distances key - query from ",
                             columns.min_offset(), " to ", columns.end() - 1, ", but the query at ",
-                            query, " sees the key at ", key);
+                            query, " attends to the key at ", key);
       }
     }
   }
@@ -118,15 +118,14 @@ void check_relative_bias(const char* function, const RelativeBias<T>& bias,
   const RelativeIndex& index = bias.index;
   if (index.order != RelativeOrder::KeyMinusQuery && index.order != RelativeOrder::QueryMinusKey) {
     fail<ConfigError>(function,
-                      "RelativeIndex::order must be given as KeyMinusQuery or QueryMinusKey");
+                      "RelativeIndex::order must be set to KeyMinusQuery or QueryMinusKey");
   }
   if (index.beyond != BeyondTable::Nearest && index.beyond != BeyondTable::Nothing &&
       index.beyond != BeyondTable::Refused) {
-    fail<ConfigError>(function,
-                      "RelativeIndex::beyond must be given as Nearest, Nothing or Refused");
+    fail<ConfigError>(function, "RelativeIndex::beyond must be set to Nearest, Nothing or Refused");
   }
   if (bias.scale != RelativeScale::Scaled && bias.scale != RelativeScale::Unscaled) {
-    fail<ConfigError>(function, "RelativeBias::scale must be given as Scaled or Unscaled");
+    fail<ConfigError>(function, "RelativeBias::scale must be set to Scaled or Unscaled");
   }
   if (!is_present(bias.table) && !is_present(bias.key_table)) {
     fail<ConfigError>(function, "RelativeBias needs a table, a key_table or both");

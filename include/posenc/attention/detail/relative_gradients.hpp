@@ -321,7 +321,7 @@ void check_relative_gradient(const char* function, const RelativeBias<T>& bias,
     if (of.data == nullptr) return;
     check_extents(function, name, of);
     if (of.extents() != view.extents()) {
-      fail<ShapeError>(function, name, " ", of.extents(), " must have the shape of what it is of ",
+      fail<ShapeError>(function, name, " ", of.extents(), " must have the shape of its tensor ",
                        view.extents());
     }
     check_output(function, name, of);

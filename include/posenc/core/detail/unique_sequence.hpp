@@ -17,7 +17,7 @@ inline void check_unique_sequence(const char* function, std::span<const Index> s
                                   std::size_t n) {
   const Index* const nth = sequences.data() + n;
   if (std::find(sequences.data(), nth, *nth) != nth) {
-    fail<ShapeError>(function, "sequence ", *nth, " is named twice");
+    fail<ShapeError>(function, "sequence ", *nth, " is listed twice");
   }
 }
 

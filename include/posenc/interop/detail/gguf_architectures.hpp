@@ -167,7 +167,7 @@ inline constexpr auto gguf_unsupported_architectures = std::to_array<Unsupported
     {.names = "bailingmoe3", .has = "linear layers between those of attention", .has_rotary = true},
     {.names = "clip", .has = "positions of patches on a grid", .has_rotary = true},
     {.names = "deepseek4",
-     .has = "a base of its own for layers of compressed keys, and an output that turns back",
+     .has = "a base of its own for layers of compressed keys, and an output that is rotated back",
      .has_rotary = true},
     {.names = "dflash eagle3 gemma4-assistant",
      .has = "layers that draft tokens for another model",

@@ -53,9 +53,8 @@ class FileBytes {
     std::error_code error;
     // Checked before opening, because opening a pipe blocks until another process writes to it.
     if (std::filesystem::is_regular_file(path, error)) file_.open(path, std::ios::binary);
-    if (!file_.is_open()) fail<ConfigError>("read_gguf", "cannot open ", path.string());
-    size_ = std::filesystem::file_size(path, error);
-    if (error) fail<ConfigError>("read_gguf", "cannot tell the size of ", path.string());
+    if (file_.is_open()) size_ = std::filesystem::file_size(path, error);
+    if (!file_.is_open() || error) fail<ConfigError>("read_gguf", "cannot open ", path.string());
   }
 
   std::uint64_t size() const noexcept { return size_; }
@@ -135,7 +134,7 @@ class GgufCursor {
 
   [[noreturn]] void truncated(const char* what) const {
     fail<ConfigError>("read_gguf", "the file ends within ", what, ": ", bytes_.size(),
-                      " bytes, and what begins at byte ", at_, " does not fit");
+                      " bytes, and the item at byte ", at_, " does not fit");
   }
 
   Bytes& bytes_;

@@ -78,11 +78,11 @@ inline void gguf_reject_unknown_keys(const GgufKeys& keys) {
 /// Rejects keys of encodings that are not rotary.
 inline void gguf_reject_other_encodings(const GgufKeys& keys) {
   if (keys.real("attention.max_alibi_bias").value_or(0) != 0) {
-    keys.reject("attention.max_alibi_bias", "asks for ALiBi, which is no rotary encoding");
+    keys.reject("attention.max_alibi_bias", "selects ALiBi, which is not a rotary encoding");
   }
   if (keys.integer("attention.relative_buckets_count").value_or(0) != 0) {
     keys.reject("attention.relative_buckets_count",
-                "asks for relative biases, which are no rotary encoding");
+                "selects relative biases, which are not a rotary encoding");
   }
 }
 

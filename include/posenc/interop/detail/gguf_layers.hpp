@@ -17,7 +17,7 @@ namespace detail {
 inline Index gguf_layer_count(const GgufKeys& keys) {
   const Index layers = keys.integer("block_count").value_or(0);
   if (layers < 1 || layers > 65536) {
-    keys.reject("block_count", "must be given, and from 1 to 65536");
+    keys.reject("block_count", "must be set and lie between 1 and 65536");
   }
   return layers;
 }
@@ -43,7 +43,7 @@ inline std::vector<bool> gguf_local_layers(const GgufKeys& keys,
   for (const Index entry : gguf_layer_list(keys, name)) local.push_back(entry != 0);
   if (!local.empty()) return local;
   const Index period = keys.integer(name).value_or(architecture.windows.period);
-  if (period < 1) keys.reject(name, "must be given, and be positive");
+  if (period < 1) keys.reject(name, "must be set and positive");
   const Index global = architecture.windows.first_is_global ? 0 : period - 1;
   for (Index i = 0; i < layers; ++i) local.push_back(i % period != global);
   return local;
@@ -134,7 +134,7 @@ inline std::vector<Index> gguf_layers_without_rotary(const GgufKeys& keys,
     if (without[i]) layers.push_back(static_cast<Index>(i));
   }
   if (!layers.empty() && layers.size() == without.size()) {
-    keys.reject("block_count", "counts no layer with rotary encoding");
+    keys.reject("block_count", "includes no layer with a rotary encoding");
   }
   return layers;
 }

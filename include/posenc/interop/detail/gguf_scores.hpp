@@ -25,7 +25,7 @@ inline std::optional<double> gguf_gemma_scale(const GgufKeys& keys, Index layers
   const auto heads = keys.integers("attention.head_count");
   if (!width || !heads || heads->empty() || heads->front() < 1 || *width < heads->front()) {
     keys.reject("embedding_length",
-                "and attention.head_count must be given, since scores are "
+                "and attention.head_count must be set, since scores are "
                 "scaled by their ratio");
   }
   return 1 / std::sqrt(static_cast<double>(*width / heads->front()));
@@ -47,7 +47,7 @@ inline std::optional<double> gguf_default_scale(const GgufKeys& keys,
 inline std::optional<double> gguf_softmax_scale(const GgufKeys& keys,
                                                 const GgufArchitecture& architecture) {
   if (architecture.scores.output_scale == 0 && keys.has("attention.output_scale")) {
-    keys.reject("attention.output_scale", "has no meaning that is known for this architecture");
+    keys.reject("attention.output_scale", "has no known meaning in this architecture");
   }
   const double given = keys.real("attention.scale").value_or(0);
   if (given < 0) keys.reject("attention.scale", "must not be negative");
@@ -99,7 +99,7 @@ inline std::optional<QueryTemperature> gguf_temperature(const GgufKeys& keys,
       const Index original = gguf_original_length(keys);
       if (length && *length != original) {
         keys.reject(length_key, "contradicts the trained length " + std::to_string(original) +
-                                    ", which llama.cpp takes");
+                                    ", which llama.cpp uses");
       }
       return log_floor(*scale, original);
     }
@@ -107,7 +107,7 @@ inline std::optional<QueryTemperature> gguf_temperature(const GgufKeys& keys,
       if (scale.value_or(0) == 0) return std::nullopt;
       if (!length || *length < 1) {
         keys.reject(length_key,
-                    "must be given and positive, since " + keys.full(scale_key) + " is not 0");
+                    "must be set and positive, since " + keys.full(scale_key) + " is not 0");
       }
       return log_floor(*scale, *length);
     default:
@@ -122,7 +122,7 @@ inline std::optional<QueryTemperature> gguf_temperature(const GgufKeys& keys,
         return QueryTemperature{.formula = QueryTemperatureFormula::LogRatio,
                                 .length = static_cast<double>(*length)};
       }
-      keys.reject(length_key, "is given, and what it does in this architecture is not supported");
+      keys.reject(length_key, "is set, and its effect in this architecture is not supported");
   }
 }
 

@@ -237,8 +237,8 @@ class HfAttention {
                          (model_.trained_length == 0 || *size < model_.trained_length);
       if (hides) {
         config_.reject(key,
-                       "is read by no class of this type, whose layers see all keys; remove it if "
-                       "the weights were made so");
+                       "is read by no class of this type, whose layers attend to all keys; remove "
+                       "it if the weights were trained so");
       }
       return;
     }
@@ -248,7 +248,7 @@ class HfAttention {
     if (!is_switched && !is_dots && !use.value_or(true)) {
       config_.reject("use_sliding_window",
                      std::string("is false, which no class of this type reads; set ") + key +
-                         " to null if layers see all keys");
+                         " to null if layers attend to all keys");
     }
     if (is_half) *size /= 2;
     if (*size < 1) config_.reject(key, "must be positive");

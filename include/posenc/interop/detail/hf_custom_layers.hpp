@@ -84,7 +84,7 @@ inline std::vector<Index> hf_listed_layers(const JsonKeys& config, const char* k
   auto listed = config.required(key, config.integers(key));
   for (const Index layer : listed) {
     if (layer < 0 || layer >= layers.value_or(max_layers)) {
-      config.reject(key, "must name layers that there are");
+      config.reject(key, "must list existing layers");
     }
   }
   std::sort(listed.begin(), listed.end());
@@ -124,7 +124,7 @@ inline void hf_read_exaone4_types(const JsonKeys& config, const HfTypeLayers& la
   }
   const auto letters = *config.text(key);
   if (letters.empty() || letters.find_first_not_of("LG") != std::string::npos) {
-    config.reject(key, "must be made of the letters L and G");
+    config.reject(key, "must consist of the letters L and G");
   }
   model.layer_types = config.required("layer_types", given);
   hf_check_layer_types(config, model.layer_types, {full_attention, sliding_attention});
@@ -162,10 +162,12 @@ inline void hf_read_cohere2_moe_types(const JsonKeys& config, const HfTypeLayers
       std::find_if(mlps.begin(), mlps.end(), [](const auto& mlp) { return mlp != "dense"; });
   const auto counted = static_cast<Index>(sparse - mlps.begin());
   const Index dense = config.integer("first_k_dense_replace").value_or(counted);
-  const Index dense_period = config.integer("prefix_dense_sliding_window_pattern").value_or(1);
+  constexpr auto dense_period_key = "prefix_dense_sliding_window_pattern";
+  const Index dense_period = config.integer(dense_period_key).value_or(1);
+  if (dense_period < 1) config.reject(dense_period_key, "must be positive");
   const auto layers = hf_layer_count(config);
-  if (dense < 0 || dense > layers.value_or(max_layers) || dense_period < 1) {
-    config.reject("first_k_dense_replace", "must count layers that there are");
+  if (dense < 0 || dense > layers.value_or(max_layers)) {
+    config.reject("first_k_dense_replace", "must lie between 0 and the number of layers");
   }
   const bool is_listed = config.texts("layer_types").has_value();
   model.layer_types = hf_layer_types(config, pattern);
@@ -199,7 +201,7 @@ inline std::vector<std::optional<Index>> hf_attention_blocks(const JsonKeys& con
   std::vector<std::optional<Index>> groups;
   for (const nlohmann::json& block : *blocks) {
     const nlohmann::json* attention = JsonKeys(block, key).find("attention");
-    if (attention == nullptr) config.reject(key, "must tell the attention of each layer");
+    if (attention == nullptr) config.reject(key, "must define the attention of each layer");
     const JsonKeys keys(*attention, "block_configs");
     const bool is_none = keys.flag("no_op").value_or(false);
     const bool is_linear = keys.flag("replace_with_linear").value_or(false);
@@ -241,7 +243,7 @@ inline void hf_read_mimo_v2_types(const JsonKeys& config, ModelSettings& model) 
   constexpr auto key = "hybrid_layer_pattern";
   const auto pattern = config.integers(key);
   if (auto given = config.texts("layer_types")) {
-    if (pattern) config.reject(key, "stands beside layer_types");
+    if (pattern) config.reject(key, "must not be set together with layer_types");
     hf_check_layer_types(config, *given, {full_attention, sliding_attention});
     model.layer_types = *std::move(given);
     return;

@@ -42,7 +42,7 @@ inline void hf_set_internlm_rule(const JsonKeys& whole, nlohmann::json& config) 
   if (const auto base = keys.real("base"))
     hf_set_canonical(config, keys, "base", "rope_theta", *base);
   const auto type = keys.text("type").value_or("origin");
-  if (type != "origin" && type != "dynamic") keys.reject("type", "has a value that is unknown");
+  if (type != "origin" && type != "dynamic") keys.reject("type", "has an unknown value");
   const double factor = keys.real("scaling_factor").value_or(1);
   if (type == "dynamic") {
     hf_set_canonical(config, keys, "type", "rope_scaling", {{"type", type}, {"factor", factor}});
@@ -58,7 +58,7 @@ inline void hf_set_telechat_rule(const JsonKeys& keys, nlohmann::json& config) {
   if (trained) config["max_position_embeddings"] = *trained;
   if (trained && !base) {
     keys.reject("training_seqlen",
-                "needs base_seqlen, which releases of the class have a number for");
+                "needs base_seqlen, whose default differs between releases of the class");
   }
   if (!base || !trained || *trained <= *base || *base < 1) return;
   if (keys.find("rope_scaling") != nullptr) keys.reject("rope_scaling", "contradicts base_seqlen");
@@ -94,7 +94,7 @@ inline void hf_set_molmo2_scaling(const JsonKeys& keys, nlohmann::json& config) 
     types.push_back(is_scaled ? "full_attention" : "unscaled_attention");
   }
   for (const Index layer : *scaled) {
-    if (layer < 0 || layer >= *layers) keys.reject(list, "must name layers that there are");
+    if (layer < 0 || layer >= *layers) keys.reject(list, "must list existing layers");
   }
   if (std::find(types.begin(), types.end(), "unscaled_attention") == types.end()) return;
   auto plain = nlohmann::json::object();
@@ -240,7 +240,7 @@ inline void hf_set_bamba_types(const JsonKeys& keys, nlohmann::json& config) {
     auto attending = nlohmann::json::array();
     for (std::size_t i = 0; i < at->size(); ++i) {
       const bool attends = (*at)[i] == "attention";
-      if (!attends && (*at)[i] != "mamba") keys.reject(list, "has a type that is unknown");
+      if (!attends && (*at)[i] != "mamba") keys.reject(list, "has an unknown type");
       if (attends) attending.push_back(i);
     }
     config.erase(list);
@@ -252,7 +252,7 @@ inline void hf_set_bamba_types(const JsonKeys& keys, nlohmann::json& config) {
 inline void hf_drop_falcon_h1_types(const JsonKeys& keys, nlohmann::json& config) {
   for (const char* list : {"layer_types", "layers_block_type"}) {
     for (const auto& type : keys.texts(list).value_or(std::vector<std::string>{})) {
-      if (type != "hybrid") keys.reject(list, "has another type than hybrid");
+      if (type != "hybrid") keys.reject(list, "has a type other than hybrid");
     }
     config.erase(list);
   }
@@ -328,7 +328,7 @@ inline void hf_set_zamba2_layers(const JsonKeys& keys, nlohmann::json& config) {
   const Index heads = keys.required("num_attention_heads", keys.integer("num_attention_heads"));
   if (hidden < 1 || heads < 1 || heads > max_hidden || hidden > max_hidden ||
       hidden / heads > 4096) {
-    keys.reject("hidden_size", "and num_attention_heads give no width of a head");
+    keys.reject("hidden_size", "and num_attention_heads do not define the width of a head");
   }
   for (const auto& [key, value] :
        {std::pair("attention_hidden_size", 2 * hidden), std::pair("kv_channels", hidden / heads)}) {

@@ -99,7 +99,7 @@ inline void hf_read_layer_types(const JsonKeys& config, const HfModelType& type,
       if (layers.period != 0) {
         const bool needs_window = layers.type_without_rotary == full_attention;
         if (needs_window && config.has("sliding_window") && !config.find("sliding_window")) {
-          config.reject("sliding_window", "is null, and no layer without a window turns");
+          config.reject("sliding_window", "is null, and no layer without a window is rotated");
         }
         model.layer_types = hf_layer_types(config, layers);
         if (layers.last_is_rare && !model.layer_types.empty())

@@ -41,9 +41,9 @@ inline void hf_apply_dinov3_grid(const JsonKeys& config, RotarySettings& setting
       std::holds_alternative<Unscaled>(settings.rule) && settings.axes.plain() && dim % 4 == 0;
   if (!is_plain || dim != settings.head_dim) {
     fail<ConfigError>(JsonKeys::function,
-                      "a 'dinov3_vit' must have heads that turn as a whole, of ",
-                      "channels divisible by 4, and no scaling, but ", dim, " channels of ",
-                      settings.head_dim, " turn");
+                      "a 'dinov3_vit' must rotate all channels of a head, whose number is "
+                      "divisible by 4, and have no scaling, but rotates ",
+                      dim, " channels of ", settings.head_dim);
   }
   settings.axes = PairAxes::sections({dim / 4, dim / 4}).with_kind(PositionKind::PatchCentres);
   settings.index_per_axis = true;
@@ -125,7 +125,7 @@ class HfRotary : protected HfWidths {
       config_.reject(name, "must have main and compress, or neither");
     }
     if (!is_nested && parts.find("rope_theta") != nullptr) {
-      config_.reject(name, "has one rope_theta, which cannot be that of both sorts of layers");
+      config_.reject(name, "has one rope_theta, which cannot apply to both types of layers");
     }
     nlohmann::json scaled = *compress;
     if (JsonKeys(scaled, name).find("type") != nullptr ||
@@ -211,7 +211,7 @@ class HfRotary : protected HfWidths {
       if (is_new) add_layer(variant, turned, name, base_of(types[i]));
       model_.layer_types.back() = variant;
     }
-    if (model_.layers.empty()) config_.reject(list, "tells of no layer with a rotary encoding");
+    if (model_.layers.empty()) config_.reject(list, "lists no layer with a rotary encoding");
   }
 
   /// Rejects dicts for layer types that this model does not have, and missing dicts, because a
@@ -219,7 +219,7 @@ class HfRotary : protected HfWidths {
   void require_types_of_class(const nlohmann::json& dict, const std::string& name) const {
     if (type_.rope.dicts == HfDicts::AnyTypes) return;
     if (type_.rope.dicts == HfDicts::One) {
-      config_.reject(name, "holds dicts, but this model's layers share one");
+      config_.reject(name, "has a dict per type of layer, but this model's layers share one");
     }
     const JsonKeys types(dict, name);
     for (const char* type : {full_attention, sliding_attention}) {
@@ -246,7 +246,7 @@ class HfRotary : protected HfWidths {
     const nlohmann::json* inner = keys.find(shared_length);
     const bool has_rule = keys.text("rope_type").value_or("default") != "default";
     if (at != dict.end() && (inner != nullptr ? *inner != *at : has_rule)) {
-      keys.reject(shared_length, "contradicts the one beside it");
+      keys.reject(shared_length, "contradicts the one of the outer dict");
     }
   }
 
@@ -357,7 +357,7 @@ class HfRotary : protected HfWidths {
     for (const Index section : sections) {
       if (section < 0 || section > pairs - sum) {
         keys.reject(mrope ? "mrope_section" : "xdrope_section",
-                    "must hold no negative number and add up to the number of pairs, " +
+                    "must have no negative entry and add up to the number of pairs, " +
                         std::to_string(pairs));
       }
       sum += section;

@@ -296,10 +296,9 @@ inline constexpr auto hf_fourier_series_keys =
 inline void hf_reject_fourier_series(const JsonKeys& keys) {
   for (const char* key : hf_fourier_series_keys) {
     if (keys.peek(key) != nullptr) {
-      keys.reject(
-          key,
-          "asks for Fourier series (FoPE): sums of sines and cosines, with coefficients in the "
-          "weights, which are no rotation");
+      keys.reject(key,
+                  "selects Fourier series (FoPE): sums of sines and cosines, with coefficients in "
+                  "the weights, which are not a rotation");
     }
   }
 }

@@ -105,7 +105,7 @@ inline std::optional<QueryTemperature> hf_qwen1_temperature(const JsonKeys& conf
   constexpr auto ntk_key = "use_dynamic_ntk", length_key = "seq_length";
   if (config.flag(ntk_key).value_or(true)) {
     config.reject(ntk_key,
-                  "must be false: what it does is a rule of this class alone, whose base grows in "
+                  "must be false: it selects a rule of this class alone, whose base grows in "
                   "steps beyond seq_length");
   }
   if (!config.flag("use_logn_attn").value_or(true)) return std::nullopt;

@@ -60,7 +60,7 @@ inline std::pair<const nlohmann::json*, std::string> hf_text_config(const JsonKe
     if (given == nullptr) continue;
     if (found.first == nullptr) found = {given, name};
     if (*found.first != *given) {
-      keys.reject(name, "stands beside " + found.second + ", which says otherwise");
+      keys.reject(name, "contradicts " + found.second);
     }
   }
   return found;
@@ -74,7 +74,7 @@ inline std::string hf_versioned_type(const JsonKeys& keys, const std::string& wh
   if ((whole != "minicpmv" && whole != "minicpmo") || version == nullptr) return whole;
   if (version->is_string()) return whole + ' ' + *keys.text(key);
   const double number = *keys.real(key);
-  if (!(number >= 0 && number < 100)) keys.reject(key, "is no version of this type");
+  if (!(number >= 0 && number < 100)) keys.reject(key, "is not a version of this type");
   const auto tenths = std::lround(number * 10);
   return whole + ' ' + std::to_string(tenths / 10) + '.' + std::to_string(tenths % 10);
 }

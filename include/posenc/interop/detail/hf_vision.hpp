@@ -89,7 +89,7 @@ class HfVision {
     if (given == nullptr || !given->is_array()) return read_count(key, default_value);
     const auto sides = *config_.integers(key);
     if (sides.size() != 2 || sides[0] != sides[1] || sides[0] < 1 || sides[0] > max_heads) {
-      config_.reject(key, "must be a positive number, or twice the same");
+      config_.reject(key, "must be a positive number or a list of two equal ones");
     }
     return sides[0];
   }
@@ -108,7 +108,7 @@ class HfVision {
       case HfPatchTable::Square: {
         const Index places = read_count(key, size);
         const auto side = static_cast<Index>(std::lround(std::sqrt(static_cast<double>(places))));
-        if (side * side != places) config_.reject(key, "is no square");
+        if (side * side != places) config_.reject(key, "is not a square number");
         tower_.table = PatchTable{.rows = side, .cols = side};
         return;
       }

@@ -58,7 +58,7 @@ class JsonKeys {
   }
   std::optional<bool> flag(const std::string& key) const { return get<bool>(key, "true or false"); }
   std::optional<std::string> text(const std::string& key) const {
-    return get<std::string>(key, "a text");
+    return get<std::string>(key, "a string");
   }
   std::optional<std::vector<double>> reals(const std::string& key) const {
     return list<double>(key, "a list of finite numbers");
@@ -70,7 +70,7 @@ class JsonKeys {
     return list<bool>(key, "a list of true and false");
   }
   std::optional<std::vector<std::string>> texts(const std::string& key) const {
-    return list<std::string>(key, "a list of texts");
+    return list<std::string>(key, "a list of strings");
   }
 
   /// Returns a value that may have one of several names.

@@ -73,7 +73,7 @@ class JsonParser {
   nlohmann::json read_value(int depth) {
     using Limits = std::numeric_limits<double>;
     skip_space();
-    if (at_ == text_.size()) reject("it ends where a value should begin");
+    if (at_ == text_.size()) reject("the text ends where a value should begin");
     switch (text_[at_]) {
       case '{':
         return read_object(depth + 1);
@@ -102,7 +102,7 @@ class JsonParser {
       default:
         if (is_at_digit()) return read_number();
     }
-    reject("no value begins like this");
+    reject("no value begins with this character");
   }
 
   void enter(int depth) {
@@ -149,10 +149,10 @@ class JsonParser {
     const std::size_t begin = at_++;
     std::string text;
     for (;;) {
-      if (at_ == text_.size()) reject("the text in quotes that begins here has no end", begin);
+      if (at_ == text_.size()) reject("the string that begins here is not closed", begin);
       const Byte c = byte(at_);
       if (c == '"') break;
-      if (c < 0x20) reject("a control character in quotes must be escaped");
+      if (c < 0x20) reject("a control character in a string must be escaped");
       if (c == '\\') {
         read_escape(text);
         continue;
@@ -167,7 +167,7 @@ class JsonParser {
 
   void read_escape(std::string& text) {
     constexpr std::string_view names = "\"\\/bfnrt", characters = "\"\\/\b\f\n\r\t";
-    if (at_ + 1 == text_.size()) reject("it ends within an escape");
+    if (at_ + 1 == text_.size()) reject("the text ends within an escape");
     const auto found = names.find(text_[at_ + 1]);
     if (found != std::string_view::npos) {
       text += characters[found];
@@ -178,10 +178,10 @@ class JsonParser {
     std::uint32_t code = read_code_unit();
     if (code >= 0xd800 && code < 0xdc00) {
       const std::uint32_t low = is_at('\\') ? read_code_unit() : 0;
-      if (low < 0xdc00 || low > 0xdfff) reject("half of a surrogate pair stands alone", begin);
+      if (low < 0xdc00 || low > 0xdfff) reject("a surrogate has no partner", begin);
       code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
     } else if (code >= 0xdc00 && code < 0xe000) {
-      reject("half of a surrogate pair stands alone", begin);
+      reject("a surrogate has no partner", begin);
     }
     append_utf8(text, code);
   }
@@ -189,7 +189,7 @@ class JsonParser {
   /// Reads an escape \uXXXX.
   std::uint32_t read_code_unit() {
     const std::size_t begin = at_;
-    if (text_.size() - at_ < 6 || text_[at_ + 1] != 'u') reject("no escape is written like this");
+    if (text_.size() - at_ < 6 || text_[at_ + 1] != 'u') reject("this is not a valid escape");
     at_ += 2;
     std::uint32_t code = 0;
     for (int i = 0; i < 4; ++i) {
@@ -198,7 +198,7 @@ class JsonParser {
                                   : c >= 'a' && c <= 'f' ? static_cast<std::uint32_t>(c - 'a' + 10)
                                   : c >= 'A' && c <= 'F' ? static_cast<std::uint32_t>(c - 'A' + 10)
                                                          : 16;
-      if (digit == 16) reject("no escape is written like this", begin);
+      if (digit == 16) reject("this is not a valid escape", begin);
       code = code << 4 | digit;
     }
     return code;
@@ -251,7 +251,9 @@ class JsonParser {
     const bool is_zero = is_at('0');
     const std::size_t first = at_;
     read_digits();
-    if (is_zero && at_ - first > 1) reject("no number begins with 0 and another digit", begin);
+    if (is_zero && at_ - first > 1) {
+      reject("a number must not begin with 0 and another digit", begin);
+    }
     bool is_integer = true;
     if (is_at('.')) {
       is_integer = false;

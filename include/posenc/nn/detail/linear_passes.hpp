@@ -164,7 +164,7 @@ void check_linear_backward(const char* function, const LinearParameters<T>& para
   check_extents(function, "grad_x", grad_x);
   check_projection_shapes(function, parameters, x, "grad_out", grad_out);
   if (!checked_mul({x.batch, x.seq})) {
-    fail<ShapeError>(function, "the tokens of x ", x.extents(), " are more than can be counted");
+    fail<ShapeError>(function, "the tokens of x ", x.extents(), " exceed 2^63 - 1");
   }
   if (grad_x.data != nullptr) {
     if (grad_x.extents() != x.extents()) {

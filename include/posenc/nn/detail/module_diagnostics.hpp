@@ -13,11 +13,11 @@
   "neither; tensors are EmbeddingsViews of the module's type (from bsd(tensor) and "          \
   "its like), out is not const, a cache stores the module's type, or 16 bits for float"
 
-#define POSENC_DETAIL_BACKWARD_RULE                                                             \
-  "posenc: MultiHeadAttention::backward takes (tape, grad_out, grad_x, gradients) or "          \
-  "(tape, grad_out, grad_x, grad_keys_from, grad_values_from, gradients), then a workspace or " \
-  "nullptr and an Eigen device, or neither; tensors are EmbeddingsViews of the module's type "  \
-  "(from bsd(tensor) and its like), gradients are what zero_gradients() of such a module "      \
+#define POSENC_DETAIL_BACKWARD_RULE                                                              \
+  "posenc: MultiHeadAttention::backward takes (tape, grad_out, grad_x, gradients) or "           \
+  "(tape, grad_out, grad_x, grad_keys_from, grad_values_from, gradients), then a workspace or "  \
+  "nullptr and an Eigen device, or neither; tensors are EmbeddingsViews of the module's type "   \
+  "(from bsd(tensor) or another adapter), gradients are what zero_gradients() of such a module " \
   "returns"
 
 POSENC_BEGIN

@@ -115,12 +115,12 @@ class MultiHeadBackward {
   static const ForwardPass<T>& checked(const ForwardPass<T>* pass, const Module& module,
                                        const InputGradients<T>& inputs) {
     if (pass == nullptr) {
-      fail<ConfigError>(name, "the tape must hold a forward pass: forward(..., tape) leaves one");
+      fail<ConfigError>(name, "the tape must have a forward pass: call forward(..., tape) first");
     }
     if (inputs.sums_into_x && !pass->is_self) {
       fail<ConfigError>(name,
-                        "the tape holds a pass of cross attention, so backward takes "
-                        "grad_keys_from and grad_values_from besides grad_x");
+                        "the tape is of cross attention, so backward() requires grad_keys_from and "
+                        "grad_values_from besides grad_x");
     }
     const auto& config = module.config();
     const auto widths = [](Index x, Index keys, Index values, Index heads, Index kv_heads,
@@ -135,14 +135,14 @@ class MultiHeadBackward {
                config.kv_heads, config.head_dim, config.value_dim);
     if (pass_widths != module_widths) {
       fail<ShapeError>(name,
-                       "the tape holds a pass of another module: model_dim, key_input_dim, "
+                       "the tape is of another module: model_dim, key_input_dim, "
                        "value_input_dim, heads, kv_heads, head_dim and value_dim are ",
                        pass_widths, ", of this one ", module_widths);
     }
     const bool pass_has_norm = pass->projected.q.data != heads.q.data;
     if (pass_has_norm != has_qk_norm(config) && !heads.q.empty()) {
-      fail<ConfigError>(name, "the tape holds a pass of another module, ",
-                        pass_has_norm ? "with" : "without", " a qk_norm");
+      fail<ConfigError>(name, "the tape is of another module, ", pass_has_norm ? "with" : "without",
+                        " a qk_norm");
     }
     return *pass;
   }
@@ -167,13 +167,13 @@ class MultiHeadBackward {
     if constexpr (has_frequencies) {
       const auto count = module_.rotary().zero_frequency_gradient().size();
       if (gradients_.rotary.size() != count) {
-        fail<ShapeError>(name, "gradients.rotary must have a number for each of the ", count,
+        fail<ShapeError>(name, "gradients.rotary must have a value for each of the ", count,
                          " frequencies, or none, but has ", gradients_.rotary.size());
       }
     } else {
-      fail<ConfigError>(name,
-                        "gradients.rotary must be empty: this rotary encoding has no "
-                        "frequencies that can be learned");
+      fail<ConfigError>(
+          name,
+          "gradients.rotary must be empty: this rotary encoding has no learnable frequencies");
     }
   }
 

@@ -24,7 +24,7 @@ inline constexpr auto module_forward = "MultiHeadAttention::forward";
 
 [[noreturn]] inline void fail_positions_twice() {
   fail<ConfigError>(module_forward,
-                    "positions are arguments of forward and must not stand in the options");
+                    "positions are arguments of forward and must not be set in the options");
 }
 
 template <class T>
@@ -60,9 +60,9 @@ void check_key_numbers(const Positions& positions, const KvCache<S>& cache,
       if (positions.at(b, first + s) != static_cast<double>(length + s)) {
         fail<ConfigError>(
             module_forward,
-            "options.key_positions must be given where positions are not places: token ", first + s,
-            " of batch row ", b, " stands at ", positions.at(b, first + s), " but will be key ",
-            length + s);
+            "options.key_positions must be set if positions differ from key indices: token ",
+            first + s, " of batch row ", b, " has position ", positions.at(b, first + s),
+            " but becomes key ", length + s);
       }
     }
   }

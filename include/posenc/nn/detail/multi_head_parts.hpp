@@ -61,8 +61,8 @@ ModuleHeads<T> allocate_heads(const char* function, ArenaAllocator& allocator,
   const auto allocate = [&](const EmbeddingsView<const T>& from, Index heads, Index dim) {
     const auto count = checked_mul({from.batch, from.seq, heads * dim});
     if (!count) {
-      fail<ShapeError>(function, heads * dim, " numbers for each token of [", from.batch, ", ",
-                       from.seq, "] are more than can be counted");
+      fail<ShapeError>(function, heads * dim, " values for each token of [", from.batch, ", ",
+                       from.seq, "] exceed 2^63 - 1");
     }
     return HeadsView<T>{allocator.template allocate<T>(*count), from.batch, from.seq, heads, dim};
   };

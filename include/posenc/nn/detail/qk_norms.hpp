@@ -55,9 +55,9 @@ void check_qk_norm(const char* function, const char* name, const MultiHeadAttent
   if (weight.size() == size || (may_be_empty && weight.size() == 0)) return;
   if (size == 0) {
     fail<ShapeError>(function, name, " must be empty without a qk_norm but has ", weight.size(),
-                     " numbers");
+                     " values");
   }
-  fail<ShapeError>(function, name, " must have ", size, " numbers but has ", weight.size());
+  fail<ShapeError>(function, name, " must have ", size, " values but has ", weight.size());
 }
 
 /// Overload for the weights of a module.

@@ -44,8 +44,8 @@ inline void check_slice_and_factor(const char* function, RotarySlice slice,
   }
   const auto channels = checked_mul({2, slice.pairs});
   if (!channels || !checked_add(slice.offset, *channels)) {
-    fail<ConfigError>(function, "no head holds ", slice.pairs, " rotary pairs behind ",
-                      slice.offset, " other channels");
+    fail<ConfigError>(function, "rotary_offset (", slice.offset, ") and the channels of ",
+                      slice.pairs, " rotary pairs exceed 2^63 - 1 together");
   }
   if (!std::isfinite(attention_factor) || attention_factor <= 0) {
     fail<ConfigError>(function, "attention_factor must be positive and finite but is ",
@@ -57,7 +57,7 @@ inline void check_slice_and_factor(const char* function, RotarySlice slice,
 template <class T>
 void check_slice_fits(const char* function, const HeadsView<T>& x, RotarySlice slice) {
   if (slice.end() > x.dim) {
-    fail<ShapeError>(function, "head_dim (", x.dim, ") must hold the rotary channels [",
+    fail<ShapeError>(function, "head_dim (", x.dim, ") must include the rotary channels [",
                      slice.offset, ", ", slice.end(), "); x is ", x.extents());
   }
 }

@@ -138,14 +138,14 @@ void check_output(const char* function, const char* name, const View& x) {
     if (axis.extent == 1) continue;
     if (step(axis) <= reach) {
       fail<ShapeError>(function, name,
-                       " is written, so its elements must not share memory, but its ", axis.name,
+                       " is an output, so its elements must not share memory, but its ", axis.name,
                        " is ", axis.stride, " where at least ", reach + 1, " is needed; ", name,
                        " is ", x.extents());
     }
     const Index extent_reach = checked_mul_or(max_index, {axis.extent - 1, step(axis)});
     const auto sum = checked_add(reach, extent_reach);
     if (!sum || *sum == max_index) {
-      fail<ShapeError>(function, "no memory holds ", name, ", whose ", axis.name, " is ",
+      fail<ShapeError>(function, name, " must fit into memory, but its ", axis.name, " is ",
                        axis.stride, "; ", name, " is ", x.extents());
     }
     reach = *sum;
