@@ -2,6 +2,19 @@
 // Attention, the module, caches, additive encodings and biases.
 namespace user {
 struct NoAdd {};
+struct AddByReference {
+  void add(posenc::Index, std::span<const double>, std::span<const double>,
+           posenc::MatrixView<float>&) const {}
+};
+struct ForwardOnly {
+  ForwardOnly(posenc::Index in, posenc::Index out, bool) : in_(in), out_(out) {}
+  posenc::Index in_dim() const { return in_; }
+  posenc::Index out_dim() const { return out_; }
+  void apply(posenc::EmbeddingsView<const float>, posenc::EmbeddingsView<float>) const {}
+  posenc::Index parameter_count() const { return 0; }
+  void randomize(std::uint64_t) {}
+  posenc::Index in_, out_;
+};
 struct NoRotations {};
 struct NoAdjoint {
   template <class T>
@@ -18,7 +31,8 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
              Row<double, 3>& wide, const Row<float, 4>& constant, const Row<float, 3>& constant3,
              Row<Eigen::half, 4>& halves, Row<float, 3>& y, Row<int, 2>& integers, RowMatrix& rows,
              const RowMatrix& constant_rows, Eigen::DefaultDevice& device,
-             const std::vector<posenc::Index>& sequences, const std::vector<int>& ints) {
+             const std::vector<posenc::Index>& sequences, const std::vector<int>& ints,
+             Row<std::uint8_t, 4>& bytes) {
   using posenc::bsd;
   using posenc::bshd;
   KvCache<float> cache({.kv_heads = 2, .head_dim = 8, .capacity = 8});
@@ -43,6 +57,13 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   attention(bshd(q), bshd(q), bshd(q), bshd(out), {.causal = Causal::No}, {},
             {.lse = posenc::bhq(x), .workspace = &workspace}, device);
   attention(bshd(q), cache, sequences, bshd(out), {.causal = Causal::No});
+  posenc::AttentionGradients<float> of_tensors;
+  attention_backward(bshd(q), bshd(q), bshd(constant), bshd(out), posenc::bhq(x), bshd(out),
+                     of_tensors, {.causal = Causal::No});
+  attention_backward<float>(bshd(q), bshd(q), bshd(q), bshd(out), posenc::bhq(x), bshd(out),
+                            {.q = bshd(out)}, {.causal = Causal::No}, alibi);
+  attention_backward<float>(bshd(q), bshd(q), bshd(q), bshd(out), posenc::bhq(x), bshd(out), {},
+                            {.causal = Causal::No});
   attention(bshd(halves), cache, sequences, bshd(halves), {.causal = Causal::No}, {}, {}, device);
   attention(bshd(q), bshd(halves), bshd(halves), bshd(out), {.causal = Causal::No}, alibi, {},
             device);
@@ -201,11 +222,50 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   attention_backward(bshd(q), bshd(halves), bshd(halves), bshd(out), posenc::bhq(x), bshd(out),
                      posenc::AttentionGradients<float>{}, {.causal = Causal::No}, alibi);
 #elif CASE == 44
+  // error: posenc::attention_backward: Bias must be one that attention() accepts
+  attention_backward(bshd(q), bshd(q), bshd(q), bshd(out), posenc::bhq(x), bshd(out),
+                     posenc::AttentionGradients<float>{}, {.causal = Causal::No}, user::NoAdd{});
+#elif CASE == 45
+  // error: posenc::attention_backward: the gradient of a RelativeBias is a RelativeGradient
+  posenc::TableGradient of_table(1, 1);
+  attention_backward(bshd(q), bshd(q), bshd(q), bshd(out), posenc::bhq(x), bshd(out),
+                     posenc::AttentionGradients<float>{}, {.causal = Causal::No},
+                     posenc::RelativeBias<float>{}, of_table);
+#elif CASE == 46
+  // error: posenc::attention_backward: bias_gradient must be what bias.zero_gradient() returns
+  posenc::TableGradient of_table(1, 1);
+  attention_backward(bshd(q), bshd(q), bshd(q), bshd(out), posenc::bhq(x), bshd(out),
+                     posenc::AttentionGradients<float>{}, {.causal = Causal::No}, alibi, of_table);
+#elif CASE == 47
+  // error: posenc::MultiHeadAttention::backward: Projection must provide backward(x
+  posenc::MultiHeadAttention<float, posenc::NoRotation, posenc::NoBias, user::ForwardOnly>
+      no_backward({.model_dim = 8, .heads = 2});
+  no_backward.backward(tape, bsd(x), bsd(y), gradients);
+#elif CASE == 48
+  // error: posenc::MultiHeadAttention: Projection must provide a constructor (in, out, with_bias)
+  posenc::MultiHeadAttention<float, posenc::NoRotation, posenc::NoBias, user::NoAdd> no_projection;
+#elif CASE == 49
+  // error: posenc: a projection is of float or double
+  posenc::LinearParameters<int> integer_parameters;
+#elif CASE == 50
+  // error: posenc::attention: options must be AttentionOptions of the element type of q and out
+  attention(bshd(q), bshd(q), bshd(q), bshd(out), posenc::AttentionOptions<double>{}, alibi);
+#elif CASE == 51
+  // error: posenc::attention_backward: gradients in braces do not define the element type
+  attention_backward(bshd(q), bshd(q), bshd(q), bshd(out), posenc::bhq(x), bshd(out),
+                     {.q = bshd(out)}, {.causal = Causal::No});
+#elif CASE == 52
+  // error: posenc: elements of a mask must be bool
+  attention(bshd(q), bshd(q), bshd(q), bshd(out), {.keep = posenc::bhqk(bytes)});
+#elif CASE == 53
+  // error: posenc::attention: Bias must provide add(head, query_positions ... with the tile by value
+  attention(bshd(q), bshd(q), bshd(q), bshd(out), {.causal = Causal::No}, user::AddByReference{});
+#elif CASE == 54
   // error: posenc::IndexSpan: lengths, starts and offsets are posenc::Index
   attention(bshd(q), bshd(q), bshd(q), bshd(out),
             {.causal = Causal::No, .key_lengths = std::vector<unsigned>{1}});
 #endif
   (void)q, (void)out, (void)doubles, (void)x, (void)wide, (void)constant, (void)constant3;
   (void)halves, (void)y, (void)integers, (void)rows, (void)constant_rows, (void)device;
-  (void)sequences, (void)ints;
+  (void)sequences, (void)ints, (void)bytes;
 }

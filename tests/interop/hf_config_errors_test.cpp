@@ -71,6 +71,9 @@ TEST_CASE("text that is no configuration is refused", "[interop]") {
       "2}",
       "the key 'rope_theta' occurs twice in one object: line 1, column 66 (byte 66)");
   refuse_text(std::string(100000, '['), "the text nests too deeply: line 1, column 65 (byte 65)");
+  refuse_text("models/config.json",
+              "the argument must be the text of a file, not its name, models/config.json: read it, "
+              "by std::ifstream for example");
   refuse_text("[]", "the configuration must be a JSON object");
   refuse_text("7", "the configuration must be a JSON object");
   refuse_text("{}", "the configuration has no model_type");

@@ -76,4 +76,17 @@ void attention_backward(HeadsView<Q>, HeadsView<K>, HeadsView<V>, HeadsView<O>, 
                 "and values of another type have no backward pass");
 }
 
+// Diagnostic overload for gradients in braces. Its template parameter is not a type, which excludes
+// it from calls of attention_backward<T>().
+template <int Zero = 0>
+void attention_backward(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument,
+                        detail::AnyArgument, detail::AnyArgument, detail::AnyArgument,
+                        const detail::DiagnosticGradients&, const detail::DiagnosticOptions<float>&,
+                        detail::DiagnosticBias = {}, detail::DiagnosticBias = {},
+                        AttentionWorkspace* = nullptr, detail::AnyArgument = 0) {
+  static_assert(detail::dependent_false<std::integral_constant<int, Zero>>,
+                "posenc::attention_backward: gradients in braces do not define the element type: "
+                "write attention_backward<T>(...), or pass an AttentionGradients<T>");
+}
+
 POSENC_END

@@ -151,12 +151,26 @@ ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options 
   return model;
 }
 
+namespace detail {
+
+/// True if text is the name of a file instead of JSON.
+inline bool is_json_path(std::string_view text) noexcept {
+  return text.ends_with(".json") && text.find_first_of("{}[]\"\n") == std::string_view::npos;
+}
+
+}  // namespace detail
+
 /// Reads the text of a config.json of unknown origin. NaN, Infinity and numbers beyond a double's
 /// range, which Python reads and writes, are errors only if their value is needed.
 ///   Throws: ConfigError as for parsed files; with line and column if the text is not JSON, is
-///           nested more than 64 deep, or has a key twice
+///           nested more than 64 deep, or has a key twice; if it is the name of a file
 ///   Cost:   linear in the size of the text, plus what the bounds of validate(ModelSettings) allow
 inline ModelSettings read_hf_config(std::string_view text, const HfConfigOptions& options = {}) {
+  if (detail::is_json_path(text)) {
+    detail::fail<ConfigError>(detail::JsonKeys::function,
+                              "the argument must be the text of a file, ", "not its name, ", text,
+                              ": read it, by std::ifstream for example");
+  }
   return read_hf_config(detail::parse_json(text), options);
 }
 

@@ -80,7 +80,8 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
       "and softmax_scale_multiplier(); see posenc/concepts.hpp");
   static_assert(detail::AttentionBias<Bias, T>,
                 "posenc::MultiHeadAttention: Bias must provide add(head, query_positions, "
-                "key_positions, tile), or add(tokens, tile), or be a RelativeBias; see "
+                "key_positions, tile) const, or add(tokens, tile) const, with the tile by value, "
+                "or be a RelativeBias; see "
                 "ScoreBias and TokenBias in posenc/concepts.hpp");
   static_assert(LinearProjection<Projection, T>,
                 "posenc::MultiHeadAttention: Projection must provide a constructor (in, out, "

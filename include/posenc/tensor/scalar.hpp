@@ -55,6 +55,16 @@ struct CheckScalar {
   static constexpr bool value = true;
 };
 
+/// Asserts that T may be an element of scores, weights or masks.
+template <class T>
+struct CheckScoresElement {
+  static_assert(
+      std::is_same_v<T, bool> || !std::integral<T>,
+      "posenc: elements of a mask must be bool, and those of scores, weights and additive "
+      "masks float, double or a 16-bit float: convert integers to bool");
+  static constexpr bool value = true;
+};
+
 template <class T>
 struct CheckWritable {
   static_assert(!std::is_const_v<T>, "posenc: this tensor is written to, so it must not be const");

@@ -122,6 +122,8 @@ struct MatrixView {
 /// The last axis may have a stride, unlike the features of other views.
 template <class T>
 struct ScoresView {
+  static_assert(detail::CheckScoresElement<std::remove_const_t<T>>::value);
+
   /// Address of element [0, 0, 0, 0].
   T* data = nullptr;
   Index batch = 0,  ///< number of batch rows B

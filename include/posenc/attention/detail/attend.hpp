@@ -41,9 +41,9 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
             const Bias& bias, const AttentionMemory<T>& memory, const InternalOptions& beside) {
   static_assert(
       AttentionBias<Bias, T>,
-      "posenc::attention: Bias must provide add(head, query_positions, key_positions, tile), or "
-      "add(tokens, tile), or be a RelativeBias of q's type; see ScoreBias and TokenBias in "
-      "posenc/concepts.hpp");
+      "posenc::attention: Bias must provide add(head, query_positions, key_positions, tile) const, "
+      "or add(tokens, tile) const, with the tile by value, or be a RelativeBias of q's type; see "
+      "ScoreBias and TokenBias in posenc/concepts.hpp");
   const bool has_rows = q.batch != 0 && q.seq != 0 && q.heads != 0;
   const bool returns_weights = memory.weights.data != nullptr && !memory.weights.empty();
   const bool has_results = value_dim != 0 || memory.lse.data != nullptr || returns_weights;

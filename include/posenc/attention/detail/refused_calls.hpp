@@ -47,6 +47,11 @@ struct DiagnosticBias : AnyArgument {
   constexpr DiagnosticBias() noexcept : AnyArgument(0) {}
 };
 
+/// Parameter that accepts the gradients of attention_backward() in braces.
+struct DiagnosticGradients {
+  AnyArgument q = 0, k = 0, v = 0, additive = 0, sinks = 0;
+};
+
 template <class Q, class K, class V, class T>
 constexpr void diagnose_attention() {
   static_assert(!std::is_const_v<T>,
@@ -66,6 +71,17 @@ requires(!detail::attends<Q, K, V, T>) void attention(HeadsView<Q>, HeadsView<K>
                                                       const detail::DiagnosticMemory<T>& = {},
                                                       const D& = {}) {
   detail::diagnose_attention<Q, K, V, T>();
+}
+
+// Options of another element type.
+template <class Q, class K, class V, class T, class O, class... Rest>
+requires(detail::attends<Q, K, V, T> &&
+         !std::is_same_v<O, T>) void attention(HeadsView<Q>, HeadsView<K>, HeadsView<V>,
+                                               HeadsView<T>, const AttentionOptions<O>&,
+                                               const Rest&...) {
+  static_assert(detail::dependent_false<Q>,
+                "posenc::attention: options must be AttentionOptions of the element type of q and "
+                "out");
 }
 
 #define POSENC_DETAIL_ATTENTION_RULE                                                      \
