@@ -4,11 +4,12 @@
 
     tests/refusals/list.py            prints the page
     tests/refusals/list.py --write    writes README.md in this folder
-    tests/refusals/list.py --check    compares README.md with the headers and tests; fails also if a refusal without a
-                                      test is not on the list of README.md that says so
+    tests/refusals/list.py --check    compares README.md with the headers and tests; fails also if a refusal has no test
 
 A refusal is a call of fail<Error>(function, message...), a call of reject(key, message...), or a static_assert. A test
-shows it if the fixed words of its message occur there in their order; of a static_assert, its first words.
+shows it if the fixed words of its message occur there in their order, in each form if the message has several. A test
+of a static_assert is an "// error:" line of compile_errors/, whose parts occur in the message in their order, or
+another file with the first words of the message.
 """
 import pathlib
 import re
@@ -61,8 +62,29 @@ def arguments(text, start):
     return found
 
 
+def forms_of(parts):
+    """Returns the lists of strings of a message: strings after a "?" of an argument are alternatives."""
+    forms, alternatives, is_choice = [[]], [], False
+    before = ""
+    for kind, text in parts + [("end", "")]:
+        if kind == "string" and re.search(r"\w\($", before) and not before.endswith("string("):
+            continue  # argument of a call
+        before = text if kind == "code" else ""
+        if kind == "end":
+            if alternatives:
+                forms = [form + [choice] for form in forms for choice in alternatives]
+            alternatives, is_choice = [], False
+        elif kind == "code":
+            is_choice = is_choice or "?" in text
+        elif is_choice:
+            alternatives.append(text)
+        else:
+            forms = [form + [text] for form in forms]
+    return forms
+
+
 def refusals(path):
-    """Yields (error, fixed words, message) for every refusal of a header."""
+    """Yields (error, fixed words of each form, message) for every refusal of a header."""
     text = path.read_text()
     for call in CALL.finditer(text):
         line = text[text.rfind("\n", 0, call.start()) + 1:call.start()]
@@ -79,13 +101,13 @@ def refusals(path):
                 parts = [("string", found[0][0][1] + ": ")] + parts
         else:
             error, parts = "ConfigError", [part for argument in found for part in argument + [("string", " ")]]
-        words = [words for kind, words in parts if kind == "string"]
-        if call.group(1) and words and parts[0][0] == "string" and found[0][0][0] == "string":
-            words = words[1:]  # tests often have the function's name in a variable
+        has_name = call.group(1) and parts and parts[0][0] == "string" and found[0][0][0] == "string"
         message = "".join(words if kind == "string" else "{}" for kind, words in parts)
-        if not any(len(word.strip()) >= MIN_WORDS for word in words):
+        if not any(len(words.strip()) >= MIN_WORDS for kind, words in parts[has_name:] if kind == "string"):
             continue  # the message comes from the caller
-        yield error, words, re.sub(r"(\{\}\s*)+", "{} ", message).strip()
+        if error != "compile time":
+            parts = [part for argument in found[bool(call.group(1)):] for part in argument + [("end", "")]]
+        yield error, forms_of(parts), re.sub(r"(\{\}\s*)+", "{} ", message).strip()
 
 
 def joined_strings(path):
@@ -95,46 +117,54 @@ def joined_strings(path):
     return unescaped(text)
 
 
-def shown_by(error, words, tests):
+def shown_by(error, forms, tests, expected):
+    """Returns the first test of a refusal, or None if one of its forms has none."""
     if error == "compile time":
-        # Tests of compile errors repeat the first words, up to the first full stop, semicolon or comma.
-        start = re.split(r"[;.,(]", words[0].removeprefix("posenc: "))[0].strip()
-        start = start if len(start) >= 20 else words[0].strip()
+        message = forms[0][0].removeprefix("posenc: ")
+        for name, parts in expected:
+            if re.search(".*".join(re.escape(part) for part in parts), forms[0][0], re.S):
+                return name
+        # Other tests repeat the first words, up to the first full stop, semicolon or comma.
+        start = re.split(r"[;.,(]", message)[0].strip()
+        start = start if len(start) >= 20 else message
         return next((name for name, text in tests if start in text), None)
-    pieces = [re.escape(word.strip()) for word in words if len(word.strip()) >= MIN_WORDS]
-    pattern = re.compile(r"[\s\S]{0,300}?".join(pieces))
-    longest = max((word.strip() for word in words), key=len)
-    for name, text in tests:
-        if longest in text and pattern.search(text):
-            return name
-    return None
+    found = [shown_form(form, tests) for form in forms]
+    return None if None in found else found[0]
+
+
+def shown_form(words, tests):
+    pieces = [word.strip() for word in words if len(word.strip()) >= MIN_WORDS]
+    if not pieces:
+        return ""
+    pattern = re.compile(r"[\s\S]{0,300}?".join(re.escape(piece) for piece in pieces))
+    longest = max(pieces, key=len)
+    return next((name for name, text in tests if longest in text and pattern.search(text)), None)
 
 
 def page():
-    tests = []
+    """Returns the text of the page, a summary, and the faults of the list."""
+    tests, expected = [], []
     for path in sorted((ROOT / "tests").rglob("*")):
-        if path.suffix in (".cpp", ".hpp", ".cmake", ".txt", ".sh") and HERE not in path.parents:
-            tests.append((path.relative_to(ROOT / "tests").as_posix(), joined_strings(path)))
-    rows, untested = {}, []
+        if path.suffix not in (".cpp", ".hpp", ".cmake", ".txt", ".sh") or HERE in path.parents:
+            continue
+        name = path.relative_to(ROOT / "tests").as_posix()
+        tests.append((name, joined_strings(path)))
+        if name.startswith("compile_errors/"):
+            lines = re.findall(r"^ *// error: (.*)$", path.read_text(), re.M)
+            expected += [(name, line.split(" ... ")) for line in lines]
+    rows = {}
     for path in sorted(INCLUDE.rglob("*.hpp")):
         header = path.relative_to(INCLUDE).as_posix()
-        for error, words, message in refusals(path):
-            message = message.replace("|", "\\|").replace("\n", " ")
-            test = shown_by(error, words, tests)
-            row = (header, error, message)
+        for error, forms, message in refusals(path):
+            row = (header, error, message.replace("|", "\\|").replace("\n", " "))
             if row not in rows:
-                rows[row] = test
-                if not test:
-                    untested.append(row)
+                rows[row] = shown_by(error, forms, tests, expected)
+    untested = [row for row in rows if not rows[row]]
+    faults = [f"{header} has a refusal without a test of its words: {message}" for header, _, message in untested]
     lines = ["# What the library refuses", "",
              "Each error that a user can meet, from the headers, with a test that expects its words. `{}` stands for a value.",
              "`tests/refusals/list.py --write` writes this page.", "",
-             f"{len(rows)} refusals, {len(untested)} of them without a test that repeats their words.", ""]
-    if untested:
-        lines += ["## Without a test of their words", ""]
-        lines += ["| header | error | message |", "| --- | --- | --- |"]
-        lines += [f"| {header} | {error} | {message} |" for header, error, message in untested]
-        lines.append("")
+             f"{len(rows)} refusals.", ""]
     room = None
     for (header, error, message), test in rows.items():
         if not test:
@@ -145,24 +175,24 @@ def page():
                       "| --- | --- | --- | --- |"]
             lines = [line for line in lines if line is not None]
         lines.append(f"| {header} | {error} | {message} | {test} |")
-    return "\n".join(lines) + "\n", len(rows), len(untested)
+    return "\n".join(lines) + "\n", f"{len(rows)} refusals, {len(untested)} without a test", faults
 
 
 def main():
-    text, count, untested = page()
+    text, summary, faults = page()
     readme = HERE / "README.md"
     if sys.argv[1:] == ["--write"]:
         readme.write_text(text)
-        print(f"{count} refusals, {untested} without a test")
     elif sys.argv[1:] == ["--check"]:
         if readme.read_text() != text:
-            print("tests/refusals/README.md differs from the headers and tests: run tests/refusals/list.py --write")
-            print(f"{count} refusals, {untested} without a test")
-            return 1
-        print(f"{count} refusals, {untested} without a test")
+            faults.append("tests/refusals/README.md differs from the headers and tests: run tests/refusals/list.py --write")
     else:
         print(text, end="")
-    return 0
+        return 0
+    for fault in faults:
+        print(fault)
+    print(summary)
+    return 1 if faults and sys.argv[1:] == ["--check"] else 0
 
 
 if __name__ == "__main__":
