@@ -30,14 +30,14 @@ TEST_CASE("a module rejects a rope that is wider than its heads", "[mha][errors]
   const auto rope = [](Index rotary_dim, Index offset = 0) {
     return Rope(posenc::Unscaled{.rotary_dim = rotary_dim, .base = 10000}, offset);
   };
-  const std::string rule = "head_dim (4) must hold the rotary channels ";
+  const std::string rule = "head_dim (4) must include the rotary channels [";
   CHECK(message_of<ConfigError>([&] { Module(config, rope(8)); }) ==
-        "posenc::MultiHeadAttention: " + rule + "[0, 8)");
+        "posenc::MultiHeadAttention: " + rule + "0, 8)");
   CHECK(message_of<ConfigError>([&] { Module(config, rope(4, 2)); }) ==
-        "posenc::MultiHeadAttention: " + rule + "[2, 6)");
+        "posenc::MultiHeadAttention: " + rule + "2, 6)");
   Module module(config, rope(2, 2));
   CHECK(message_of<ConfigError>([&] { module.set_rotary(rope(6)); }) ==
-        "posenc::MultiHeadAttention::set_rotary: " + rule + "[0, 6)");
+        "posenc::MultiHeadAttention::set_rotary: " + rule + "0, 6)");
   CHECK(module.rotary().rotary_dim() == 2);
   CHECK_NOTHROW(module.set_rotary(rope(4)));
 }

@@ -21,7 +21,7 @@ Rotary checked_rotary(const char* function, Rotary rotary, Index head_dim) {
   if constexpr (requires { rotary.rotary_offset() + rotary.rotary_dim() > head_dim; }) {
     const Index first = rotary.rotary_offset(), end = first + rotary.rotary_dim();
     if (end > head_dim) {
-      fail<ConfigError>(function, "head_dim (", head_dim, ") must hold the rotary channels [",
+      fail<ConfigError>(function, "head_dim (", head_dim, ") must include the rotary channels [",
                         first, ", ", end, ")");
     }
   }
