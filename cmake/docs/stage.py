@@ -56,6 +56,7 @@ PARTS = {
         "CHANGELOG.md": ("changelog", "Changelog"),
         "CONTRIBUTING.md": ("contributing", "Contributing"),
         "tests/README.md": ("tests", "Tests"),
+        "tests/REPORT.md": ("report", "What the tests are worth"),
         "bench/README.md": ("benchmarks", "Benchmarks"),
         "cmake/docs/README.md": ("site", "This site"),
         ".github/SECURITY.md": ("security", "Security"),
