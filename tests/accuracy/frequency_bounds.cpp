@@ -57,15 +57,13 @@ std::vector<Bound> frequency_bounds() {
                    return share_of(
                        NtkScaling{.rotary_dim = 2 * index_of(p[2]), .base = p[0], .factor = p[1]});
                  }});
-  // The reference subtracts 1 from the factor, which MPFR's 320 bits hold up to 2^319.
-  all.push_back(
-      {"DynamicNtkScaling", {base, magnitude(1, 1e95), length, length}, [](const Point& p) {
-         return share_of(DynamicNtkScaling{.rotary_dim = 16,
-                                           .base = p[0],
-                                           .factor = p[1],
-                                           .original_max_position = index_of(p[2])},
-                         index_of(p[3]));
-       }});
+  all.push_back({"DynamicNtkScaling", {base, factor, length, length}, [](const Point& p) {
+                   return share_of(DynamicNtkScaling{.rotary_dim = 16,
+                                                     .base = p[0],
+                                                     .factor = p[1],
+                                                     .original_max_position = index_of(p[2])},
+                                   index_of(p[3]));
+                 }});
   all.push_back({"VllmMixedNtkScaling", {base, factor, magnitude(1e-3, 1e3)}, [](const Point& p) {
                    return share_of(VllmMixedNtkScaling{
                        .rotary_dim = 12, .base = p[0], .factor = p[1], .mixed_b = p[2]});

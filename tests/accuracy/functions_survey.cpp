@@ -186,7 +186,8 @@ Histogram survey_conversion(const std::string& name, reference::Format16 format,
 
 std::vector<Histogram> survey_angles(const Extent& extent) {
   std::vector<Histogram> all;
-  const std::vector<DoubleDouble> w = model_frequencies();
+  std::vector<DoubleDouble> w = model_frequencies();
+  if (extent.frequency >= 0) w = {w.at(static_cast<std::size_t>(extent.frequency))};
   survey_angles_of<float>(w, extent, all);
   survey_angles_of<double>(w, extent, all);
   return all;

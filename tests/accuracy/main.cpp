@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Errors of posenc on this tier, in units of the last place, with the bounds that its docstrings promise:
-//   posenc_accuracy [--seed N] [--stride N] [--samples N] [--out FOLDER]
+//   posenc_accuracy [--seed N] [--stride N] [--samples N] [--out FOLDER] [--frequency N] [parts...]
 //       prints a histogram of errors and the worst input for each function and type, and what other
 //       methods give; fails if a bound is exceeded. Every N-th float is tried, with --stride 1 all
-//       of them: hours. --out writes accuracy_<tier>.csv and comparison_<tier>.csv.
+//       of them: hours. --out writes accuracy_<tier>.csv and comparison_<tier>.csv. Parts are angles,
+//       functions, conversions, attention, bounds and comparison; --frequency N tries one of the 16
+//       frequencies of angles.
 //   posenc_accuracy --search [--seed N] [--evaluations N] [--seconds S] [words of names...]
 //       searches the worst input of each bound for N evaluations or S seconds
 //   posenc_accuracy --cases FILE
@@ -20,11 +22,13 @@
 #include <posenc/core/build_info.hpp>
 #include <posenc/simd/tier.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <sstream>
+#include <utility>
 
 namespace {
 
@@ -100,7 +104,32 @@ int print(const Histogram& errors, std::ostream& file) {
   return exceeded ? 1 : 0;
 }
 
-int run_survey(const accuracy::Extent& extent, const std::string& folder) {
+/// Prints the errors of posenc and of other methods, and writes a line of each.
+void print_comparison(const accuracy::Extent& extent, std::ostream& file) {
+  std::printf("largest error of cos and sin, 64 pairs, base 10000, positions below");
+  for (const double limit : accuracy::comparison_limits) std::printf(" %.0f", limit);
+  std::printf("\n");
+  for (const auto& [method, errors] : accuracy::compare_methods(extent)) {
+    std::printf("%-52s", method.c_str());
+    file << method;
+    for (const double error : errors) {
+      std::printf(" %9.2g", error);
+      file << ';' << error;
+    }
+    std::printf("\n");
+    file << '\n';
+  }
+}
+
+int run_survey(const accuracy::Extent& extent, const std::string& folder,
+               const std::vector<std::string>& parts) {
+  std::size_t found = 0;
+  const auto is_wanted = [&](const char* part) {
+    if (parts.empty()) return true;
+    const bool wanted = std::find(parts.begin(), parts.end(), part) != parts.end();
+    found += wanted ? 1 : 0;
+    return wanted;
+  };
   std::ofstream file, comparison;
   if (!folder.empty()) {
     const std::string tier = tier_name().substr(0, tier_name().find(','));
@@ -114,23 +143,20 @@ int run_survey(const accuracy::Extent& extent, const std::string& folder) {
     comparison << '\n';
   }
   int failed = check_truth(extent.seed);
-  for (const auto& survey :
-       {accuracy::survey_angles, accuracy::survey_functions, accuracy::survey_conversions,
-        accuracy::survey_attention, accuracy::survey_bounds}) {
+  const std::pair<const char*, std::vector<Histogram> (*)(const accuracy::Extent&)> surveys[] = {
+      {"angles", accuracy::survey_angles},
+      {"functions", accuracy::survey_functions},
+      {"conversions", accuracy::survey_conversions},
+      {"attention", accuracy::survey_attention},
+      {"bounds", accuracy::survey_bounds}};
+  for (const auto& [part, survey] : surveys) {
+    if (!is_wanted(part)) continue;
     for (const Histogram& errors : survey(extent)) failed += print(errors, file);
   }
-  std::printf("largest error of cos and sin, 64 pairs, base 10000, positions below");
-  for (const double limit : accuracy::comparison_limits) std::printf(" %.0f", limit);
-  std::printf("\n");
-  for (const auto& [method, errors] : accuracy::compare_methods(extent)) {
-    std::printf("%-52s", method.c_str());
-    comparison << method;
-    for (const double error : errors) {
-      std::printf(" %9.2g", error);
-      comparison << ';' << error;
-    }
-    std::printf("\n");
-    comparison << '\n';
+  if (is_wanted("comparison")) print_comparison(extent, comparison);
+  if (found != parts.size()) {
+    std::printf("unknown or repeated part\n");
+    ++failed;
   }
   if (!folder.empty() && !(file.flush() && comparison.flush())) {
     std::printf("cannot write to %s\n", folder.c_str());
@@ -167,13 +193,15 @@ int main(int argc, char** argv) {
       extent.stride = std::max<std::uint64_t>(std::strtoull(value(), nullptr, 10), 1);
     } else if (word == "--samples") {
       extent.samples = std::max(std::strtol(value(), nullptr, 10), 1L);
+    } else if (word == "--frequency") {
+      extent.frequency = std::clamp(std::atoi(value()), 0, 15);
     } else if (word == "--out") {
       folder = value();
     } else if (word == "--cases") {
       cases = value();
     } else if (word == "--docstrings") {
       docstrings = value();
-    } else if (searches && !word.starts_with("-")) {
+    } else if (!word.starts_with("-")) {
       words.push_back(word);
     } else {
       std::cout << "unknown argument " << word << '\n';
@@ -189,7 +217,7 @@ int main(int argc, char** argv) {
   } else if (searches) {
     failed = accuracy::search(budget, words);
   } else {
-    failed = run_survey(extent, folder);
+    failed = run_survey(extent, folder, words);
   }
   return failed == 0 ? 0 : 1;
 }

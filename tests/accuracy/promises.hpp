@@ -44,7 +44,14 @@ inline constexpr Promise inverse_without_fma{"3", "rotary/rope.hpp",
                                              "without fma, if m is not 1: {})"};
 inline constexpr Promise float_angle{"0.5", "frequency/angle_policy.hpp",
                                      "float within {} ulp + 4e-16"};
-inline constexpr Promise hf_float32{"2", "frequency/hf_float32.hpp", "ulp off then, rarely {}."};
+inline constexpr Promise hf_float32{"2", "frequency/hf_float32.hpp", "1 ulp off then, rarely {}."};
+inline constexpr Promise dinov3_grid{"0.51", "interop/dinov3_grid.hpp",
+                                     "augmentation within {} ulp of the definition"};
+// The worst that searches found, of the pair's norm.
+inline constexpr Promise rerotate_float{"4", "rotary/rerotate.hpp",
+                                        "found at most {} ulp of the norm in float"};
+inline constexpr Promise rerotate_double{"6", "rotary/rerotate.hpp",
+                                         "ulp of the norm in float and {} in double"};
 
 // Absolute, of cos and sin.
 inline constexpr Promise near_angle{"4e-16", "frequency/angle_policy.hpp",
@@ -63,6 +70,8 @@ inline constexpr Promise double_double{"2^-103", "core/detail/double_double.hpp"
 inline constexpr Promise double_double_power{"2^-97", "core/detail/double_double.hpp",
                                              "exp, log, pow within {}"};
 inline constexpr Promise xpos_scale{"2^-51", "rotary/xpos.hpp", "relative error of at most {}"};
+inline constexpr Promise shift_keys_drift{"1e-4", "rotary/rerotate.hpp",
+                                          "pair's norm drifts by less than {} of"};
 inline constexpr Promise resize{"1e-14", "additive/grid_resize.hpp",
                                 "sums within {} of the largest input"};
 
@@ -82,6 +91,9 @@ inline constexpr const Promise* all[] = {
     &inverse_without_fma,
     &float_angle,
     &hf_float32,
+    &dinov3_grid,
+    &rerotate_float,
+    &rerotate_double,
     &near_angle,
     &far_angle,
     &last_near_angle,
@@ -91,6 +103,7 @@ inline constexpr const Promise* all[] = {
     &double_double,
     &double_double_power,
     &xpos_scale,
+    &shift_keys_drift,
     &resize,
 };
 

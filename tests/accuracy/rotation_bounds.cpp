@@ -78,7 +78,10 @@ void add_composed(std::vector<Bound>& all, const std::string& type) {
          const double of_cos_sin = promises::near_angle.value() + (is_float ? 0x1p-25 : 0);
          const double of_product = 2 * static_cast<double>(std::numeric_limits<Real>::epsilon());
          const double of_one = std::sqrt(2) * of_cos_sin + of_product;
-         return off / (3 * of_one * p[7] * pair.norm);
+         const double found =
+             (is_float ? promises::rerotate_float : promises::rerotate_double).value();
+         const double norm = p[7] * pair.norm;
+         return std::max(off / (3 * of_one * norm), off / (found * ulp<Real>(norm)));
        }});
   all.push_back({"shift_keys, " + type,
                  {{0, 6.3}, magnitude(0.5, 2), magnitude(1e-6, 10), whole(-1e6, 1e6)},

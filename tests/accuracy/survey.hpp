@@ -15,6 +15,7 @@ struct Extent {
   std::uint64_t seed = 1;
   std::uint64_t stride = 500009;
   long samples = 500;  ///< inputs of each bound, and positions of the comparison with others
+  int frequency = -1;  ///< one of the 16 frequencies of survey_angles(), or -1 for all
 
   std::uint64_t first() const { return seed * 0x9e3779b97f4a7c15u % stride; }
 };

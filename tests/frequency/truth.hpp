@@ -47,10 +47,10 @@ inline InvFreq inv_freq(const posenc::NtkScaling& rule) {
 }
 
 inline InvFreq inv_freq(const posenc::DynamicNtkScaling& rule, Index length) {
-  const Index longest = std::max(length, rule.original_max_position);
-  const Mpfr ratio =
-      Mpfr(static_cast<double>(longest)) / Mpfr(static_cast<double>(rule.original_max_position));
-  return ntk(rule.base, rule.rotary_dim, Mpfr(rule.factor) * ratio - (Mpfr(rule.factor) - 1));
+  const Mpfr trained(static_cast<double>(rule.original_max_position));
+  const Mpfr longest = std::max(Mpfr(static_cast<double>(length)), trained);
+  // factor * longest / trained - (factor - 1), without the subtraction, which loses the 1.
+  return ntk(rule.base, rule.rotary_dim, Mpfr(rule.factor) * (longest - trained) / trained + 1);
 }
 
 inline InvFreq inv_freq(const posenc::AlphaNtkScaling& rule) {

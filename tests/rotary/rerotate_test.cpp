@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Re-rotation of keys in a cache: by a delta, and from one set of frequencies to another.
+#include "accuracy/promises.hpp"
 #include "rotation_reference.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
@@ -118,7 +119,7 @@ TEST_CASE("norms do not drift over a thousand shifts", "[rerotate]") {
       }
     }
     INFO("delta " << delta);
-    CHECK(worst <= 1e-4);
+    CHECK(worst <= promises::shift_keys_drift.value());
     CHECK(worst > 0);
   }
 }
