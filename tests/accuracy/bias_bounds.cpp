@@ -25,6 +25,43 @@ double ulps(double got, const Mpfr& want, double allowed) {
   return distance(got, want) / (allowed * ulp<Real>(static_cast<double>(want)));
 }
 
+/// Returns the error of the gradient of a FIRE network's output weight, as a share of its bound.
+template <class Real>
+double fire_gradient_share(const Point& p) {
+  constexpr std::size_t num_queries = 4, num_keys = 500;
+  const posenc::FireParameters parameters{.c = p[0],
+                                          .threshold = p[1],
+                                          .hidden_weight = {p[4]},
+                                          .hidden_bias = {p[5]},
+                                          .output_weight = {1},
+                                          .output_bias = {0}};
+  const posenc::Fire fire(parameters);
+  std::vector<double> queries(num_queries), keys(num_keys);
+  for (std::size_t i = 0; i < num_queries; ++i) queries[i] = p[2] + static_cast<double>(i);
+  for (std::size_t j = 0; j < num_keys; ++j) keys[j] = p[3] + static_cast<double>(j);
+  std::vector<Real> grad(num_queries * num_keys);
+  support::Random(static_cast<std::uint64_t>(p[6])).fill_normal(grad);
+  auto gradient = fire.zero_gradient();
+  fire.add_gradient<Real>(0, queries, keys, {grad.data(), num_queries, num_keys, num_keys},
+                          gradient);
+  long double want = 0, magnitudes = 0;
+  for (std::size_t i = 0; i < num_queries; ++i) {
+    const auto farthest = static_cast<long double>(std::max(queries[i], p[1]));
+    const long double norm = std::log1p(static_cast<long double>(p[0]) * farthest) + 1e-6;
+    for (std::size_t j = 0; j < num_keys; ++j) {
+      const auto d = static_cast<long double>(std::abs(queries[i] - keys[j]));
+      const long double x = std::log1p(static_cast<long double>(p[0]) * d) / norm;
+      const auto g = static_cast<long double>(grad[i * num_keys + j]);
+      want +=
+          g * std::max(static_cast<long double>(p[4]) * x + static_cast<long double>(p[5]), 0.0L);
+      magnitudes += std::abs(g) * (std::abs(static_cast<long double>(p[4])) * x +
+                                   std::abs(static_cast<long double>(p[5])));
+    }
+  }
+  const long double off = std::abs(static_cast<long double>(gradient.output_weight[0]) - want);
+  return static_cast<double>(off / magnitudes) / promises::fire_gradient.value();
+}
+
 template <class Real>
 void add_biases(std::vector<Bound>& all, const std::string& type) {
   using posenc::AlibiForm;
@@ -105,6 +142,16 @@ void add_biases(std::vector<Bound>& all, const std::string& type) {
                     (2 + promises::fire_added.value()) * ulp<Real>(magnitudes);
          return distance(added<Real>(fire, p[2], p[3]), want) / allowed;
        }});
+  // Coordinates: c, threshold, first query, first key, a hidden unit, seed of the scores' gradient.
+  all.push_back({"Fire, gradient of output_weight, " + type,
+                 {magnitude(1e-3, 10),
+                  magnitude(1, 1e4),
+                  whole(0, 1e5),
+                  whole(0, 1e5),
+                  {-2, 2},
+                  {-2, 2},
+                  whole(0, 1e6)},
+                 fire_gradient_share<Real>});
 }
 
 }  // namespace

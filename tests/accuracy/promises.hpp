@@ -70,6 +70,14 @@ inline constexpr Promise double_double{"2^-103", "core/detail/double_double.hpp"
 inline constexpr Promise double_double_power{"2^-97", "core/detail/double_double.hpp",
                                              "exp, log, pow within {}"};
 inline constexpr Promise xpos_scale{"2^-51", "rotary/xpos.hpp", "relative error of at most {}"};
+inline constexpr Promise fire_gradient{"2^-50", "bias/fire.hpp",
+                                       "output_weight is within {} of the sum"};
+inline constexpr Promise quad_double{"2^-195", "core/detail/quad_double.hpp",
+                                     "+ - * / within {} of their larger"};
+inline constexpr Promise quad_double_exp{"2^-185", "core/detail/quad_double.hpp",
+                                         "exp and log within {}, for magnitudes"};
+inline constexpr Promise minimax_h3{"1e-13", "interop/diffusion_positions.hpp",
+                                    "project's positions within {} of the largest"};
 inline constexpr Promise shift_keys_drift{"1e-4", "rotary/rerotate.hpp",
                                           "pair's norm drifts by less than {} of"};
 inline constexpr Promise resize{"1e-14", "additive/grid_resize.hpp",
@@ -103,6 +111,10 @@ inline constexpr const Promise* all[] = {
     &double_double,
     &double_double_power,
     &xpos_scale,
+    &fire_gradient,
+    &quad_double,
+    &quad_double_exp,
+    &minimax_h3,
     &shift_keys_drift,
     &resize,
 };
