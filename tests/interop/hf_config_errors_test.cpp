@@ -337,7 +337,7 @@ TEST_CASE("rules of single classes reject keys by name", "[interop]") {
     support::hf::check_rejected(support::hf::config(c.type, c.more), c.message);
   }
   check_rejected(
-      with(config(), {{"layer_types", std::vector<std::string>(65537, "full_attention")}}),
+      with(config("lfm2"), {{"layer_types", std::vector<std::string>(65537, "full_attention")}}),
       "read_hf_config: 'layer_types' in the configuration has more than 65536 entries");
   check_rejected({{"_class_name", "FluxTransformer2DModel"}},
                  "read_hf_config: the configuration has no model_type, but a _class_name: files of "

@@ -143,7 +143,7 @@ TEST_CASE("parts that contradict themselves are rejected", "[positions][prompt][
           posenc::prompt_positions({{.rows = 1, .cols = 1, .frames = 2, .frame_step = 1e300}});
         }) == name + "positions must lie within 2^53, but frame 1 is at 1e+300");
   CHECK(message_of<ShapeError>([] {
-          posenc::prompt_positions(std::vector<PromptPart>{{.text = Index{1} << 53}, {.text = 1}});
+          posenc::prompt_positions({{.text = Index{1} << 53}, {.text = 1}});
         }) == name + "a batch of prompts has more than 2^53 tokens");
   const posenc::PromptPositions far{posenc::Positions::range(0, 1), {1}};
   CHECK(message_of<posenc::PositionError>(
