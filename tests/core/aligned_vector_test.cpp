@@ -47,6 +47,8 @@ TEST_CASE("arrays are aligned to cache lines, large ones to pages of 2 MiB", "[c
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{1000}, 2 * huge_page_bytes - 1}) {
     CHECK(address_of(AlignedVector<char>(bytes)) % 64 == 0);
   }
+  CHECK_FALSE(posenc::detail::uses_huge_pages(2 * huge_page_bytes - 1));
+  CHECK(posenc::detail::uses_huge_pages(2 * huge_page_bytes) == (POSENC_HUGE_PAGES != 0));
   for (const std::size_t bytes : {2 * huge_page_bytes, 3 * huge_page_bytes + 5}) {
     const AlignedVector<char> array(bytes);
     CHECK(address_of(array) % (POSENC_HUGE_PAGES != 0 ? huge_page_bytes : 64) == 0);

@@ -88,6 +88,23 @@ TEST_CASE("frequencies and factors must be usable numbers", "[frequencies]") {
                                "finite but is -2"));
 }
 
+TEST_CASE("bounds that rules share", "[frequencies][errors]") {
+  namespace detail = posenc::detail;
+  for (const double factor : {1e-25, 1.0, 1e25}) {
+    CHECK_NOTHROW(detail::check_attention_factor("f", factor));
+  }
+  for (const double factor : {0.0, -1.0, 9e-26, 1.1e25}) {
+    CHECK_THROWS_AS(detail::check_attention_factor("f", factor), ConfigError);
+  }
+  for (const posenc::Index head_dim : {posenc::Index{4}, posenc::Index{12}, detail::max_channels}) {
+    CHECK_NOTHROW(detail::check_head_of_two_halves("f", head_dim));
+  }
+  for (const posenc::Index head_dim :
+       {posenc::Index{0}, posenc::Index{-4}, posenc::Index{6}, detail::max_channels + 4}) {
+    CHECK_THROWS_AS(detail::check_head_of_two_halves("f", head_dim), ConfigError);
+  }
+}
+
 TEST_CASE("a rule is a struct with a function beside it", "[frequencies]") {
   STATIC_REQUIRE(posenc::FrequencyRule<posenc::Unscaled>);
   STATIC_REQUIRE(posenc::FrequencyRule<posenc::LinearScaling>);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <tuple>
 #include <vector>
 
@@ -139,6 +140,13 @@ TEST_CASE("float32 dynamic NTK has the power law of the stretched base", "[hf_fl
   CHECK(hf_float32_frequencies(rule, 8192).inv_freq() ==
         widened(reference::hf_float32::unscaled(static_cast<float>(base), 128)));
   check_floats(hf_float32_frequencies(rule, 8192), frequencies(rule, 8192));
+}
+
+TEST_CASE("the largest base of the float32 pipeline is the largest float", "[hf_float32]") {
+  constexpr double largest = std::numeric_limits<float>::max();
+  CHECK(posenc::detail::float32_powers(largest, 4)[0] == 1);
+  CHECK_THROWS_AS(posenc::detail::float32_powers(std::nextafter(largest, 1e300), 4),
+                  posenc::ConfigError);
 }
 
 TEST_CASE("float32 frequencies refuse what the rule refuses", "[hf_float32]") {

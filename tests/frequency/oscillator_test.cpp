@@ -6,6 +6,7 @@
 #include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/frequency/unscaled.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -50,6 +51,20 @@ TEST_CASE("an oscillator knows its frequencies", "[oscillator]") {
   CHECK(Oscillator(posenc::detail::exact_inv_freq(user_frequencies)).max_inv_freq() == 3);
   CHECK(Oscillator({}).size() == 0);
   CHECK(Oscillator({}).max_inv_freq() == 0);
+}
+
+TEST_CASE("a part of a row has the bits of the row", "[oscillator]") {
+  const Oscillator oscillator = llama();
+  for (const double position : {131071.0, -0x1p40 - 0.5}) {
+    const Row<double> row(oscillator, position);
+    for (const Index first : {1, 3, 20}) {
+      const Index count = oscillator.size() - first;
+      std::vector<double> cos(static_cast<std::size_t>(count)), sin(cos.size());
+      oscillator.cos_sin_row(position, first, count, 1.0, cos.data(), sin.data());
+      CHECK(std::equal(cos.begin(), cos.end(), row.cos.begin() + first));
+      CHECK(std::equal(sin.begin(), sin.end(), row.sin.begin() + first));
+    }
+  }
 }
 
 TEST_CASE("position 0 is exactly (1, 0)", "[oscillator]") {

@@ -74,7 +74,8 @@ TEMPLATE_LIST_TEST_CASE("a description has every field of its rule, under a name
     names.insert(name);
     places.push_back(&field);
   });
-  CHECK(static_cast<int>(names.size()) == described_fields<TestType>());
+  constexpr int fields = field_count<TestType>();
+  CHECK(static_cast<int>(names.size()) == fields);
   CHECK(std::is_sorted(places.begin(), places.end()));
   CHECK(std::adjacent_find(places.begin(), places.end()) == places.end());
 }
