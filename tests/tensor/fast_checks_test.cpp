@@ -71,6 +71,7 @@ TEST_CASE("no view without elements or memory is of the common kind", "[tensor][
     x.*extent = 0;
     CHECK(!posenc::detail::passes_fast_checks(x));
   }
+  CHECK(!posenc::detail::passes_fast_checks(HeadsView<float>{&memory, 1, 1, 0, 8}));
   using posenc::MatrixView;
   CHECK(posenc::detail::passes_fast_checks(MatrixView<float>{&memory, 2, 5}));
   CHECK(!posenc::detail::passes_fast_checks(MatrixView<float>{nullptr, 2, 5}));

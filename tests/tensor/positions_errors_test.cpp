@@ -115,6 +115,26 @@ TEST_CASE("only single rows of the same axes are concatenated", "[positions]") {
                        Message(name + "the parts have more than 2^53 positions"));
 }
 
+TEST_CASE("packed boundaries may be the first of a longer list", "[positions]") {
+  const std::vector<Index> boundaries{0, 2, 3, 9};
+  const posenc::ListView<Index> first(boundaries.data(), 3);
+  CHECK(Positions::packed(first).count() == 3);
+  CHECK(Positions::packed(first).max_magnitude() == 1);
+}
+
+TEST_CASE("positions of all batch rows and axes must have a number", "[positions][errors]") {
+  const bool keep = true;
+  const posenc::MatrixView<const bool> view{&keep, Index{1} << 27, Index{1} << 27, 0};
+  CHECK_THROWS_MATCHES(
+      Positions::from_padding_mask(view), ShapeError,
+      Message("posenc::Positions::from_padding_mask: positions [134217728, 134217728] on 1 axis "
+              "are more than 2^53"));
+  const std::vector<Positions> axes(3, Positions::range(0, Index{1} << 52));
+  CHECK_THROWS_MATCHES(Positions::axes(axes), ShapeError,
+                       Message("posenc::Positions::axes: positions [1, 4503599627370496] on 3 axes "
+                               "are more than 2^53"));
+}
+
 TEST_CASE("the masked position is a position like any other", "[positions]") {
   const std::array<bool, 1> keep{false};
   const posenc::MatrixView<const bool> view{.data = keep.data(), .rows = 1, .cols = 1};
