@@ -4,6 +4,7 @@
 #include "additive/embeddings.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/cutter.hpp"
 #include <posenc/additive/grid_resize.hpp>
 #include <posenc/tensor/adapt.hpp>
 
@@ -156,6 +157,23 @@ TEST_CASE("resize_grid_adjoint is the transpose of resize_grid") {
   }
 }
 
+TEST_CASE("resize_grid and its adjoint write each column once, however work is split",
+          "[threads]") {
+  const GridResizeConfig config{
+      .source = {2, 3}, .target = {3, 4}, .filter = ResizeFilter::Bicubic, .prefix_tokens = 1};
+  constexpr Index width = 37;
+  std::vector<double> x(7 * width), y(13 * width), part = y, adjoint = x, part_adjoint = x;
+  support::Random random(3);
+  random.fill_normal(x);
+  posenc::resize_grid(table_of(x, width), table_of(y, width), config);
+  posenc::resize_grid(table_of(x, width), table_of(part, width), config, support::Cutter{1});
+  CHECK(part == y);
+  posenc::resize_grid_adjoint(table_of(y, width), table_of(adjoint, width), config);
+  posenc::resize_grid_adjoint(table_of(y, width), table_of(part_adjoint, width), config,
+                              support::Cutter{1});
+  CHECK(part_adjoint == adjoint);
+}
+
 TEST_CASE("resize_grid takes row-major matrices, and the transposes of column-major ones") {
   const GridResizeConfig config{
       .source = {2, 3}, .target = {4, 4}, .filter = ResizeFilter::Bicubic, .prefix_tokens = 1};
@@ -218,8 +236,24 @@ TEST_CASE("resize_grid and its adjoint reject bad settings by name") {
           c.col_scale = 1.5;
           c.coordinates = ResizeCoordinates::AlignCorners;
         }),
+<<<<<<< HEAD
         "AlignCorners does not use a scale, but the scale of the cols is 1.5");
   check(with([](auto& c) { c.row_scale = 2; }), "a scale of 2 must resize 2 rows to 3, not to 4");
+=======
+        "AlignCorners takes no scale, but that of the cols is 1.5");
+  for (const Index source : {2, 3}) {
+    check(with([&](auto& c) {
+            c.source.rows = source;
+            c.target.rows = 5 - source;
+            c.filter = ResizeFilter::Bilinear;
+            c.coordinates = ResizeCoordinates::Geometric;
+          }),
+          "Geometric needs a middle cell, so rows of source and target must be odd but are " +
+              std::to_string(source) + " and " + std::to_string(5 - source));
+  }
+  check(with([](auto& c) { c.row_scale = 2; }),
+        "a scale of 2 does not turn 2 rows into 3 but into 4");
+>>>>>>> 0f2ad87d (tests: check bounds and splits that mutants of additive change)
   check(with([](auto& c) { c.col_scale = std::nan(""); }),
         "a scale of nan must resize 2 cols to 3, not to nan");
 }

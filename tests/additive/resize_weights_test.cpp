@@ -65,6 +65,18 @@ TEST_CASE("resize_grid: weights a quarter of a cell past a sample") {
   CHECK(weights(aligned, 7) == std::vector<double>{0, 0, 0, 1});
 }
 
+TEST_CASE("a cell reads the samples within the radius of its filter alone", "[resize]") {
+  const auto taps = [](ResizeFilter filter, Index cell) {
+    const ResizeWeights weights({.source = 9, .target = 9, .filter = filter, .step = 1});
+    const auto of_cell = weights[cell];
+    return std::vector<Index>{of_cell.first, static_cast<Index>(of_cell.weights.size())};
+  };
+  CHECK(taps(ResizeFilter::Bilinear, 4) == std::vector<Index>{4, 2});
+  CHECK(taps(ResizeFilter::Bicubic, 4) == std::vector<Index>{3, 4});
+  CHECK(taps(ResizeFilter::Bicubic, 0) == std::vector<Index>{0, 3});
+  CHECK(taps(ResizeFilter::Bicubic, 8) == std::vector<Index>{7, 2});
+}
+
 TEST_CASE("weights of a cell add up to 1, wherever its samples lie", "[resize]") {
   for (const auto filter : {ResizeFilter::Bilinear, ResizeFilter::Bicubic}) {
     for (const auto coordinates : {ResizeCoordinates::HalfPixel, ResizeCoordinates::AlignCorners,
