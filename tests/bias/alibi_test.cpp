@@ -182,6 +182,14 @@ TEST_CASE("slopes of the user's own are used as given", "[alibi]") {
   }
 }
 
+TEST_CASE("a bias is that of the distance with all its bits", "[alibi]") {
+  const posenc::Alibi bias({1}, posenc::AlibiForm::Causal);
+  const double query = 1 + 0x1p-52, key = 0;
+  double score = 0;
+  bias.add(0, std::span(&query, 1), std::span(&key, 1), posenc::MatrixView<double>{&score, 1, 1});
+  CHECK(score == -1 - 0x1p-52);
+}
+
 TEST_CASE("the bias is the same at positions moved together", "[alibi]") {
   const Alibi alibi({.heads = 4, .form = AlibiForm::Symmetric});
   for (const Index shift : {Index{1}, Index{1} << 40, -(Index{1} << 33)}) {

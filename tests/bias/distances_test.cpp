@@ -68,6 +68,20 @@ TEST_CASE("count_leading_consecutive counts integers that ascend by one", "[dist
   CHECK(count_leading_consecutive(Values{0, 1, 2, 0, 1}, 32) == 3);
 }
 
+TEST_CASE("consecutive queries share as many distances as they need", "[distances]") {
+  // 17 rows of 20 keys, padded to 32, begin up to 16 values after the first.
+  const Values keys = run(3, 20), queries = run(40, 17);
+  Index count = 0;
+  double farthest = 0, values[64];
+  posenc::detail::ConsecutiveKeys block(true, keys);
+  const Index rows = block.evaluate_rows(
+      std::span<const double>(queries),
+      [&](double from, const double*, double*, Index n) { farthest = from, count += n; }, values);
+  CHECK(rows == 17);
+  CHECK(farthest == 53);
+  CHECK(count == 48);
+}
+
 TEMPLATE_LIST_TEST_CASE("alibi_values on every tier", "[simd][distances]", tiers::Packs) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;

@@ -5,11 +5,13 @@
 #include "bias/tiles.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/guarded.hpp"
 #include "support/heads.hpp"
 #include "support/throws.hpp"
 #include "support/worse.hpp"
 #include <posenc/bias/fire.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -77,6 +79,35 @@ TEMPLATE_TEST_CASE("FIRE equals the reference", "[fire]", float, double) {
       }
     }
   }
+}
+
+TEST_CASE("FIRE reads the positions that it is given alone", "[fire]") {
+  const Fire fire(random_parameters(3, 8, 1, 4));
+  const Values values = run(20, 21);
+  support::Guarded<double> memory(21);
+  for (const Index count : {1, 8, 11, 21}) {
+    double* const queries = memory.last(count);
+    std::copy_n(values.begin(), count, queries);
+    const auto whole = tiles::added<float>(
+        fire, 0, std::span<const double>(queries, static_cast<std::size_t>(count)), run(0, 5));
+    for (Index i = 0; i < count; ++i) {
+      const auto row = tiles::added<float>(fire, 0, Values{queries[i]}, run(0, 5));
+      CHECK(std::equal(row.begin(), row.end(), whole.begin() + 5 * i));
+    }
+  }
+}
+
+TEST_CASE("FIRE's units are the numbers of its lists alone", "[fire]") {
+  support::Guarded<double> weight(2), bias(2);
+  const double *w = std::copy_n(Values{1, -2}.begin(), 2, weight.last(2)) - 2,
+               *b = std::copy_n(Values{-0.5, 1.5}.begin(), 2, bias.last(2)) - 2;
+  const posenc::detail::ReluSegments segments(posenc::ListView<double>(w, 2),
+                                              posenc::ListView<double>(b, 2));
+  CHECK(segments.count() == 3);
+  CHECK(segments.active_segments(0).first == 1);
+  CHECK(segments.active_segments(0).end == 3);
+  CHECK(segments.active_segments(1).first == 0);
+  CHECK(segments.active_segments(1).end == 2);
 }
 
 TEST_CASE("epsilon is added to the normaliser", "[fire]") {

@@ -2,6 +2,7 @@
 // Gradients of biases, summed by distance and by segments, against sums score by score.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/cutter.hpp"
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/fire.hpp>
 #include <posenc/bias/kerple.hpp>
@@ -82,6 +83,24 @@ void compare(const Bias& bias, const Tile& tile) {
 }
 
 }  // namespace
+
+TEST_CASE("parts of rows are added in their order, on any device", "[bias]") {
+  // 2 and 2^53 + 1, then 1, 0 and 2, rounded one by one to even numbers.
+  const Values of_rows{1, 1, 0x1p53, 1, 1, 0, 0, 0, 1, 1};
+  const auto sums = [&](const auto& device) {
+    const auto total = posenc::detail::reduce_rows(
+        device, Index{10}, Index{2}, 2, 1.0, [&](double* part, Index first, Index count) {
+          for (Index row = first; row < first + count; ++row) {
+            part[0] += of_rows[static_cast<std::size_t>(row)];
+            part[1] += static_cast<double>(row);
+          }
+        });
+    return Values{total[0], total[1]};
+  };
+  const Values want{0x1p53 + 6, 45};
+  CHECK(sums(posenc::detail::CallingThread{}) == want);
+  CHECK(sums(support::Cutter{1}) == want);
+}
 
 TEST_CASE("gradients of biases are those of single scores", "[bias]") {
   // Consecutive positions over more than a block, runs that break, and fractional positions.

@@ -56,6 +56,15 @@ TEST_CASE("log1p_branchless is within 1 ulp, also of small numbers", "[logarithm
   CHECK(worst <= 1);
 }
 
+TEST_CASE("the logarithm as a sum of two doubles has the square of a small number", "[logarithm]") {
+  // ln(1 + y) = y - y^2 / 2 + ..., of which y alone is the nearest double.
+  for (const double y : {0x1p-54, 0x1p-60}) {
+    const auto sum = posenc::detail::log1p_double_double(y);
+    CHECK(sum.hi == y);
+    CHECK(sum.lo == Approx(-0.5 * y * y).epsilon(1e-3));
+  }
+}
+
 TEST_CASE("the logarithm of zero lies below all others", "[logarithm]") {
   CHECK(logarithm(0) < -709);
   CHECK(logarithm(0x1p-1022) > -709);

@@ -87,6 +87,16 @@ TEST_CASE("far biases are right", "[bias]") {
         -std::numeric_limits<double>::infinity());
 }
 
+TEST_CASE("a key near the query has its bias beside one whose bias overflows", "[alibi]") {
+  const Alibi alibi({1e200}, AlibiForm::Symmetric);
+  const double query = 4, infinity = std::numeric_limits<double>::infinity();
+  const std::vector<double> keys{0, 1e200, 2};
+  std::vector<double> scores(3);
+  alibi.add(0, std::span(&query, 1), std::span(keys),
+            posenc::MatrixView<double>{scores.data(), 1, 3});
+  CHECK(scores == std::vector<double>{-4e200, -infinity, -2e200});
+}
+
 TEST_CASE("KERPLE's logarithm in double where a search found it off", "[kerple]") {
   const auto of = [](double r1, double r2, double distance) {
     return added<double>(Kerple({.form = KerpleForm::Logarithmic, .r1 = {r1}, .r2 = {r2}}),

@@ -111,6 +111,18 @@ TEMPLATE_TEST_CASE("a score gets the value of its row and head", "[window]", flo
   CHECK(wrong == 0);
 }
 
+TEST_CASE("the farthest token of a window, alone, has the first row of the table", "[window]") {
+  const Table table = Table::Random(15, 1);
+  const posenc::WindowBias bias(posenc::table_view(table), {.rows = 2, .cols = 3});
+  for (Index query = 0; query < 6; ++query) {
+    for (Index key = 0; key < 6; ++key) {
+      const auto at = [](Index n) { return tiles::Values{static_cast<double>(n)}; };
+      const Index row = bias.index().row(static_cast<double>(query), static_cast<double>(key));
+      CHECK(tiles::added<float>(bias, 0, at(query), at(key))[0] == table(row, 0));
+    }
+  }
+}
+
 TEST_CASE("a window's scores do not depend on the tile", "[window]") {
   const WindowConfig config{.rows = 30, .cols = 20};
   const Table table = Table::Random(WindowIndex(config).table_rows(), 2);
