@@ -10,8 +10,11 @@
 #include <posenc/rotary/chatglm_rope.hpp>
 #include <posenc/rotary/rope.hpp>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
+#include <vector>
 
 namespace chatglm_rope_test {
 
@@ -88,6 +91,35 @@ TEST_CASE("chatglm's halves are ropes of their own", "[chatglm]") {
   CHECK(support::same_bits(k.view(), y.view()));
   CHECK(support::same_bits(posenc::slice_features(y.view(), 12, 2),
                            posenc::slice_features(x.view(), 12, 2)));
+}
+
+TEST_CASE("long heads of chatglm are two ropes, and so are their gradients", "[chatglm]") {
+  constexpr Index dim = 600, seq = 3;
+  const ChatGlmRope rope(dim, 10000);
+  support::Random random(4);
+  auto x = Heads<float>::random(random, 1, seq, 2, dim);
+  auto grad = Heads<float>::random(random, 1, seq, 2, dim);
+  auto y = x, halves = x;
+  const auto positions =
+      Positions::axes(std::array{Positions::range(5, seq), Positions::range(1, seq)});
+  rope.rotate(y.view(), positions);
+  rope.position_half().rotate(halves.view(), positions);
+  rope.block_half().rotate(halves.view(), positions);
+  CHECK(support::same_bits(y.view(), halves.view()));
+
+  auto one_half = rope.zero_frequency_gradient();
+  posenc::accumulate_frequency_gradient(rope, y.view(), grad.view(), positions, one_half);
+  // As a rope over both halves, each pair has a frequency of its own.
+  using Base = posenc::Rope<posenc::detail::HalfRotatePerHalf>;
+  std::vector<double> both(2 * one_half.size());
+  posenc::accumulate_frequency_gradient(static_cast<const Base&>(rope), y.view(), grad.view(),
+                                        positions, both);
+  double worst = 0;
+  for (std::size_t i = 0; i < one_half.size(); ++i) {
+    const double sum = both[i] + both[i + one_half.size()];
+    worst = std::max(worst, std::abs(one_half[i] - sum) / (1 + std::abs(sum)));
+  }
+  CHECK(worst < 1e-12);
 }
 
 TEST_CASE("chatglm checks its input before it writes", "[chatglm][errors]") {

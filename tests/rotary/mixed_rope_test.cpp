@@ -10,6 +10,7 @@
 #include <posenc/rotary/rope.hpp>
 #include <posenc/tensor/grid_positions.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -93,6 +94,42 @@ TEMPLATE_LIST_TEST_CASE("mixed rope equals its reference", "[mixed_rope]", rotat
       }
     }
   });
+}
+
+TEST_CASE("mixed rope on its maximum of axes adds the angles of all", "[mixed_rope]") {
+  constexpr Index axes = 64, heads = 2, pairs = 3, tokens = 70;
+  support::Random random(5);
+  const auto w = random_frequencies(random, axes * heads * pairs);
+  const MixedRope<posenc::HalfRotate> rope(w,
+                                           {.axes = axes, .heads = heads, .rotary_dim = 2 * pairs});
+  CHECK(rope.zero_frequency_gradient().size() == w.size());
+  std::vector<Positions> all;
+  for (Index axis = 0; axis < axes; ++axis) {
+    std::vector<double> ids;
+    for (Index n = 0; n < tokens; ++n) ids.push_back(random.uniform(-1, 1));
+    all.push_back(Positions::real(ids));
+  }
+  Heads<double> x(1, tokens, heads, 2 * pairs);
+  for (Index s = 0; s < tokens; ++s) {
+    for (Index h = 0; h < heads; ++h) std::fill_n(x.view().row(0, s, h), pairs, 1.0);
+  }
+  rope.rotate(x.view(), Positions::axes(all));
+  double worst = 0;
+  for (Index s = 0; s < tokens; ++s) {
+    for (Index h = 0; h < heads; ++h) {
+      for (Index i = 0; i < pairs; ++i) {
+        double angle = 0;
+        for (Index axis = 0; axis < axes; ++axis) {
+          angle += all[static_cast<std::size_t>(axis)].at(0, s) *
+                   w[static_cast<std::size_t>((axis * heads + h) * pairs + i)];
+        }
+        const double* row = x.view().row(0, s, h);
+        worst = std::max({worst, std::abs(row[i] - std::cos(angle)),
+                          std::abs(row[i + pairs] - std::sin(angle))});
+      }
+    }
+  }
+  CHECK(worst < 1e-13);
 }
 
 TEST_CASE("mixed rope without mixing is rope on axes, bit for bit", "[mixed_rope]") {

@@ -45,6 +45,7 @@ TEST_CASE("a table hands out runs of pairs on one axis", "[axes]") {
   CHECK(runs(axes, 3, 0).empty());
   CHECK(runs(PairAxes(), 3, 5) == std::vector<Run>{{0, 3, 5}});
   CHECK(PairAxes::only(1, 3, 4) == PairAxes(3, {1, 1, 1, 1}));
+  CHECK(PairAxes::only(0, 1, 65536).pairs() == 65536);
 }
 
 TEST_CASE("tables of axes that cannot be are rejected", "[axes][errors]") {

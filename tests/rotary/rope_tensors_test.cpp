@@ -128,6 +128,14 @@ TEST_CASE("tensors that are rotated in one call must have the same tokens", "[ro
   CHECK(support::same_bits(k.view(), Heads<float>(k_before).view()));
 }
 
+TEST_CASE("rotation in place checks that heads share no memory", "[rope]") {
+  const auto rope = make_rope<posenc::HalfRotate>();
+  std::vector<float> memory(4 * dim, 1.0F);
+  const posenc::HeadsView<float> x{memory.data(), 1, 2, 2, dim, 4 * dim, 2 * dim, dim - 1};
+  CHECK_THROWS_AS(rope.rotate(x, Positions::range(0, 2)), posenc::ShapeError);
+  CHECK(memory == std::vector<float>(4 * dim, 1.0F));
+}
+
 TEST_CASE("a slice of a sequence is rotated at the positions given for it", "[rope]") {
   const auto rope = make_rope<posenc::HalfRotate>();
   support::Random random(4);

@@ -2,10 +2,12 @@
 // RotationTable: bit-identical to the one-shot calls, and user-supplied cos and sin.
 #include "rotation_reference.hpp"
 #include "support/catch.hpp"
+#include "support/cutter.hpp"
 #include "support/heads.hpp"
 #include <posenc/rotary/rope.hpp>
 #include <posenc/rotary/rotation_table.hpp>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -115,6 +117,23 @@ TEMPLATE_LIST_TEST_CASE("a table gives the bits of one-shot calls", "[rotation_t
       }
     }
   });
+}
+
+TEST_CASE("a table is the same, wherever its rows are split", "[rotation_table][threads]") {
+  const posenc::Rope<posenc::HalfRotate> rope(
+      posenc::Frequencies::from_inv_freq(rotation::plain_frequencies(6)));
+  const auto positions = Positions::starts({7, -7, 100}, 5);
+  CHECK_THROWS_AS(rope.table<float>(Positions::grid(2, 3)), posenc::ShapeError);
+  const auto whole = rope.table<float>(positions);
+  for (const Index part : {1, 3, 4}) {
+    const auto split = rope.table<float>(positions, support::Cutter{part});
+    for (Index b = 0; b < 3; ++b) {
+      for (Index s = 0; s < 5; ++s) {
+        CHECK(std::equal(whole.cos().row(b, s), whole.cos().row(b, s) + 3, split.cos().row(b, s)));
+        CHECK(std::equal(whole.sin().row(b, s), whole.sin().row(b, s) + 3, split.sin().row(b, s)));
+      }
+    }
+  }
 }
 
 TEMPLATE_TEST_CASE("table_into() writes the numbers of a table", "[rotation_table]", float,

@@ -4,12 +4,14 @@
 
 #include "rotation_reference.hpp"
 #include "support/catch.hpp"
+#include "support/guarded.hpp"
 #include "support/heads.hpp"
 #include "support/throws.hpp"
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/rotary/rope.hpp>
 #include <posenc/rotary/xpos.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -99,6 +101,18 @@ TEMPLATE_LIST_TEST_CASE("xpos equals its reference", "[xpos]", rotation::Scalars
       }
     }
   });
+}
+
+TEST_CASE("the scales of xpos are those of its pairs alone", "[xpos]") {
+  for (Index count = 1; count <= 20; ++count) {
+    support::Guarded<double> in(2 * count), out(2 * count);
+    double *ones = in.last(2 * count), *zeros = ones + count;
+    double *cos = out.last(2 * count), *sin = cos + count;
+    std::fill_n(ones, count, 1.0);
+    std::fill_n(zeros, count, 0.0);
+    posenc::detail::scale_by_powers(3, ones, zeros, 0.5, ones, ones, cos, sin, count);
+    for (Index i = 0; i < 2 * count; ++i) CHECK(cos[i] == 4);  // 2^3 / 2
+  }
 }
 
 TEST_CASE("xpos tells its scales", "[xpos]") {
