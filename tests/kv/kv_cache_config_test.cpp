@@ -37,6 +37,10 @@ TEST_CASE("invalid settings of a cache are rejected", "[attention][cache][errors
   bad.value_dim = -3;
   CHECK(error(bad) == "posenc::KvCache: value_dim must not be negative but is -3");
   bad = good;
+  bad.capacity = 0;
+  bad.window = -1;
+  CHECK(error(bad) == "posenc::KvCache: window must not be negative but is -1");
+  bad = good;
   bad.max_append = 0;
   CHECK(error(bad) == "posenc::KvCache: max_append must be positive but is 0");
   const std::string either =

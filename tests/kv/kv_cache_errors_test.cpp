@@ -81,6 +81,8 @@ TEST_CASE("invalid calls name their rule and write nothing", "[attention][cache]
       "posenc::KvCache::truncate: the new length must lie within [0, 200], the keys of sequence 1, "
       "but is 201");
   CHECK(truncate(-1) != "nothing was thrown");
+  CHECK(message_of<ShapeError>([&] { cache.truncate(3, 0); }) ==
+        "posenc::KvCache::truncate: sequence 3 must lie within [0, 3)");
 
   const auto erase = [&](Index first, Index count) {
     return message_of<ShapeError>([&] { cache.erase(1, first, count, nothing); });
