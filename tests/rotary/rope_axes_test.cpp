@@ -193,7 +193,7 @@ TEST_CASE("a table of several axes gives the bits of one-shot calls", "[rope][ax
   support::Random random(3);
   for (const Scheme& scheme : schemes()) {
     INFO(scheme.name);
-    const posenc::Rope<posenc::Interleaved> rope(scheme.axial);
+    const posenc::Rope<posenc::Interleaved> rope(scheme.axial.frequencies, 0, scheme.axial.axes);
     const auto positions = random_ids(random, rope.axis_count(), batch, 100000);
     auto x = Heads<float>::random(random, batch, seq, heads, rope.rotary_dim());
     auto y = x, z = x;
