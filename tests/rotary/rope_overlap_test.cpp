@@ -67,4 +67,23 @@ TEST_CASE("a partial overlap of input and output is an error in checked builds",
   CHECK_NOTHROW(table.rotate_into(at(20), at(36)));
 }
 
+TEST_CASE("cos and sin of table_into() that share memory are an error in checked builds",
+          "[rope][errors]") {
+  const posenc::Rope<posenc::Interleaved> rope(
+      posenc::Frequencies::from_inv_freq(std::vector<double>{1, 0.5}));
+  const auto positions = Positions::starts({3, 5}, 4);
+  std::vector<double> memory(200, 1);
+  const auto at = [&](Index first) {
+    return posenc::EmbeddingsView<double>{memory.data() + first, 2, 4, 2, 24, 6};
+  };
+  const auto write = [&](Index shift) { rope.table_into(positions, at(40), at(40 + shift)); };
+  for (const Index shift : {0, 1, -1, 5, 24, -30}) {
+    INFO("shift " << shift);
+    CHECK(message_of<ShapeError>([&] { write(shift); }) ==
+          "posenc::Rope::table_into: cos and sin must not share memory; cos is [2, 4, 2]");
+  }
+  CHECK(memory == std::vector<double>(200, 1));
+  for (const Index shift : {2, 4, -2}) CHECK_NOTHROW(write(shift));
+}
+
 }  // namespace rope_overlap_test

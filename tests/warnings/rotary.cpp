@@ -48,6 +48,12 @@ T rotate() {
   rope.adjoint(q.view(), positions);
   rope.inverse(k.view(), positions);
   const auto table = rope.template table<posenc::Compute<T>>(positions);
+  std::vector<posenc::Compute<T>> cos(6 * 32), sin(6 * 32);
+  const auto rows = [](auto& x) {
+    return posenc::EmbeddingsView<posenc::Compute<T>>{
+        .data = x.data(), .batch = 1, .seq = 6, .dim = 32};
+  };
+  rope.table_into(positions, rows(cos), rows(sin));
   table.rotate(q.view());
   table.rotate_into(q.view(), out.view());
   posenc::shift_keys(k.view(), rope, {-3});

@@ -55,6 +55,22 @@ void check_table_output(const char* function, const char* name, const Embeddings
   check_output(function, name, x);
 }
 
+/// In checked builds, throws ShapeError if the views that receive cos and sin share memory.
+template <class Real>
+void check_tables_are_disjoint([[maybe_unused]] const char* function,
+                               [[maybe_unused]] const EmbeddingsView<Real>& cos,
+                               [[maybe_unused]] const EmbeddingsView<Real>& sin) {
+#if POSENC_CHECKED
+  const auto with_one_head = [](const EmbeddingsView<Real>& x) {
+    return HeadsView<const Real>{x.data, x.batch,        x.seq,        1,
+                                 x.dim,  x.batch_stride, x.seq_stride, x.dim};
+  };
+  if (!cos.empty() && rows_overlap(with_one_head(cos), with_one_head(sin))) {
+    fail<ShapeError>(function, "cos and sin must not share memory; cos is ", cos.extents());
+  }
+#endif
+}
+
 }  // namespace detail
 
 /// Rotary position embedding (RoFormer, arXiv 2104.09864, equations 14 and 34): rotates pair i of a
@@ -148,9 +164,10 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
   /// Writes cos and sin for these positions, the numbers of table(), to memory of the caller. If
   /// many positions are computed again and again, this saves the allocation of a table and its page
   /// faults.
-  ///   Shapes: cos, sin [positions.batch(), positions.count(), rotary_dim / 2]
-  ///   Types:  float or double; m cos and m sin, rounded once
-  ///   Throws: ShapeError, PositionError, before anything is written
+  ///   Shapes:   cos, sin [positions.batch(), positions.count(), rotary_dim / 2]
+  ///   Types:    float or double; m cos and m sin, rounded once
+  ///   Aliasing: cos and sin must not share memory; rows of one may lie between those of the other
+  ///   Throws:   ShapeError, PositionError, before anything is written
   template <detail::TableReal Real, Device D = detail::CallingThread>
   void table_into(const Positions& positions, EmbeddingsView<Real> cos,
                   EmbeddingsView<std::type_identity_t<Real>> sin, const D& device = {}) const {
@@ -158,6 +175,7 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
     check_table_positions(function, positions);
     detail::check_table_output(function, "cos", cos, positions, slice_.pairs);
     detail::check_table_output(function, "sin", sin, positions, slice_.pairs);
+    detail::check_tables_are_disjoint<Real>(function, cos, sin);
     const Index seq = positions.count();
     const double bytes = static_cast<double>(slice_.pairs * Index{2 * sizeof(Real)});
     detail::parallel_for(
