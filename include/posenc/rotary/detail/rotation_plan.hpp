@@ -104,7 +104,7 @@ void copy_channels(const In* in, Index count, Out* out) noexcept {
 template <Scalar In, Scalar Out>
 void copy_unrotated(const RotationOperand<In, Out>& x, Index b, Index rows, Index s, Index seq,
                     RotarySlice slice) noexcept {
-  if (x.in.empty()) return;
+  if (x.in.empty() || 2 * slice.pairs == x.in.dim) return;
   for (Index row = b; row < b + rows; ++row) {
     for (Index i = s; i < s + seq; ++i) {
       for (Index h = 0; h < x.in.heads; ++h) {
