@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // main() of the benchmarks. Records the build and the machine in the output and in the JSON, then
 // runs the benchmarks.
+#include "support/noise.hpp"
 #include <posenc/core/build_info.hpp>
 
 #include <benchmark/benchmark.h>
@@ -46,6 +47,7 @@ int main(int argc, char** argv) {
   benchmark::AddCustomContext("build", build.str());
   benchmark::AddCustomContext("flags", POSENC_BENCH_FLAGS);
   benchmark::AddCustomContext("cpu", processor());
+  benchmark::AddCustomContext("not_controlled", bench::control_noise());
 
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();

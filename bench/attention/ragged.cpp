@@ -4,6 +4,7 @@
 #define EIGEN_USE_THREADS
 
 #include "cached.hpp"
+#include "threads.hpp"
 
 #include <cstddef>
 #include <numeric>
@@ -76,9 +77,8 @@ struct Batch {
 void ragged_case(benchmark::State& state, const AttentionModel& model, Index singles,
                  const std::vector<Index>& prompts) {
   Batch batch(model, singles, prompts);
-  Eigen::ThreadPool pool(2);
-  const Eigen::ThreadPoolDevice device(&pool, 2);
-  bench::Comparison comparison(state, [&] { batch.together(device); });
+  const bench::TwoThreads two;
+  bench::Comparison comparison(state, [&] { batch.together(two.device()); });
   const double seconds =
       comparison.faster_than("vs_one_thread", [&] { batch.one_by_one(); }).measure();
   state.counters["flop_rate"] = batch.flop / seconds * 1e-9;  // GFLOP/s

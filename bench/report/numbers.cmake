@@ -63,13 +63,18 @@ function(figure out benchmark name decimals)
   set(${out} "${value}" PARENT_SCOPE)
 endfunction()
 
-# time_figure(<out> <benchmark as JSON>): the time of a call and its spread, "483 ns ± 2 %".
+# time_figure(<out> <benchmark as JSON>): the time of a call and its spread, "483 ns ± 2 %"; "483 ns ± 7 % unsteady" if
+# the spread is above 5 %.
 function(time_figure out benchmark)
   string(JSON nanoseconds GET "${benchmark}" real_time)
   duration(time "${nanoseconds}")
   counter(spread "${benchmark}" time_spread_percent 0)
   if(NOT spread STREQUAL "")
     string(APPEND time " ± ${spread} %")
+  endif()
+  string(JSON label ERROR_VARIABLE missing GET "${benchmark}" label)
+  if(NOT missing)
+    string(APPEND time " ${label}")
   endif()
   set(${out} "${time}" PARENT_SCOPE)
 endfunction()
@@ -93,11 +98,12 @@ endfunction()
 
 # preface(<out> <JSON>): one line with the origin of the numbers.
 function(preface out json)
-  foreach(key IN ITEMS cpu build flags commit)
+  foreach(key IN ITEMS cpu build flags commit not_controlled)
     string(JSON ${key} ERROR_VARIABLE missing GET "${json}" context ${key})
     if(missing)
       set(${key} "unknown")
     endif()
   endforeach()
-  set(${out} "${cpu}, one thread unless said; ${build}; flags `${flags}`; commit ${commit}." PARENT_SCOPE)
+  set(${out} "${cpu}, one thread unless said; ${build}; flags `${flags}`; commit ${commit}. Not controlled: ${not_controlled}."
+      PARENT_SCOPE)
 endfunction()

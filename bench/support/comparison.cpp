@@ -16,6 +16,7 @@ constexpr double shortest_repetition = 5e-3, slow_call = 50e-3, slowest_call = 0
 constexpr Index rounds = 15, rounds_of_slow = 3;
 constexpr int trials = 3;           // of each way, to find the fastest
 constexpr double low_clock = 1.05;  // ratio of a probe to the best one
+constexpr double max_spread = 5;    // percent
 
 /// Returns the quantile: the value below which a share of all values lies.
 double quantile(std::vector<double> values, double share) {
@@ -37,10 +38,9 @@ double spread(const std::vector<double>& values) {
 double clock_probe() {
   double shortest = 1;
   for (int again = 0; again < 3; ++again) {
-    const auto start = std::chrono::steady_clock::now();
+    const double start = clock_seconds();
     multiply_add();
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-    shortest = std::min(shortest, passed.count());
+    shortest = std::min(shortest, clock_seconds() - start);
   }
   return shortest;
 }
@@ -127,7 +127,9 @@ double Comparison::measure(Index bytes) {
     const auto ours = counted(0, [](const Round& round) { return round.seconds.front(); });
     seconds = median(ours);
     state_.SetIterationTime(seconds);
-    state_.counters["time_spread_percent"] = 100 * spread(ours) / seconds;
+    const double percent = 100 * spread(ours) / seconds;
+    state_.counters["time_spread_percent"] = percent;
+    if (percent > max_spread) state_.SetLabel("unsteady");
     const auto low = counted(0, [](const Round& round) { return is_low(round.clock) ? 1.0 : 0.0; });
     state_.counters["low_clock"] =
         std::accumulate(low.begin(), low.end(), 0.0) / static_cast<double>(low.size());
