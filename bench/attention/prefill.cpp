@@ -39,6 +39,24 @@ void add_16_bits(const std::string& name, const AttentionModel& model, Index que
   });
 }
 
+/// Adds cases with probabilities rounded to bfloat16. vs_unrounded: our time divided by that with
+/// unrounded ones.
+void add_rounded(const std::string& name, const AttentionModel& model, Index queries, Index keys) {
+  bench::add(name + "/bf16_rounded", [=](benchmark::State& state) {
+    In16Bits tokens(Tokens(model, queries, keys));
+    bench::Comparison comparison(state, [&] {
+      posenc::attention(posenc::bshd(tokens.q), posenc::bshd(tokens.k), posenc::bshd(tokens.v),
+                        posenc::bshd(tokens.out),
+                        {.causal = posenc::Causal::BottomRight,
+                         .probabilities = posenc::Probabilities::RoundedToBfloat16},
+                        {}, {.workspace = &tokens.workspace});
+    });
+    comparison.beside("vs_unrounded", [&] { tokens.attend(); });
+    bench::measure_attention(state, comparison,
+                             bench::flop(model, bench::causal_work(queries, keys)), 0);
+  });
+}
+
 void add_plain(const std::string& name, const AttentionModel& model, Index queries, Index keys,
                bool with_naive) {
   bench::add(name, [=](benchmark::State& state) {
@@ -53,12 +71,16 @@ void add_model(const AttentionModel& model, bool long_variants) {
   add_plain(prefill + "1024", model, 1024, 1024, true);
   bench::add_variants<Tokens>(prefill + "1024", model, 1024, 1024);
   add_16_bits(prefill + "1024", model, 1024, 1024);
+  add_rounded(prefill + "1024", model, 1024, 1024);
   add_plain(prefill + "4096", model, 4096, 4096, false);  // naive: about 8 seconds per call
   const std::string few = std::string("attention/") + model.name + "/plain_decode_4096/queries_";
   for (const Index queries : {1, 2, 4, 16}) {
     add_plain(few + std::to_string(queries), model, queries, 4096, true);
   }
-  if (long_variants) bench::add_variants<Tokens>(prefill + "4096", model, 4096, 4096);
+  if (!long_variants) return;
+  bench::add_variants<Tokens>(prefill + "4096", model, 4096, 4096);
+  add_16_bits(prefill + "4096", model, 4096, 4096);
+  add_rounded(prefill + "4096", model, 4096, 4096);
 }
 
 void add_prefill() {

@@ -16,6 +16,7 @@ function(others out benchmark)
   foreach(
     key_and_text IN
     ITEMS "vs_float;of float's time"
+          "vs_unrounded;of the time with unrounded probabilities"
           "vs_contiguous;of the time over memory of its own"
           "vs_std_sin;x std::cos, std::sin"
           "vs_plain_attention;of plain attention's time"

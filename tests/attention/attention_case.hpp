@@ -137,11 +137,15 @@ double largest_score(Case<T>& c, const reference::AttentionRule& rule, Index b, 
   return largest;
 }
 
+/// Largest relative error of a probability by Probabilities::RoundedToBfloat16.
+inline constexpr double rounding_of_bfloat16 = 0x1p-8;
+
 /// Number of roundings of one score, each of a number no larger than the largest score.
 struct Roundings {
   bool softcap = false, bias = false, additive = false, temperature = false;
-  double dot = 0;         ///< 0 if dot products are exact, as in a Case
-  double kept_times = 1;  ///< factor of probabilities that dropout keeps
+  double dot = 0;          ///< 0 if dot products are exact, as in a Case
+  double kept_times = 1;   ///< factor of probabilities that dropout keeps
+  double probability = 0;  ///< relative error of a probability by its own rounding
 
   /// Returns the number of roundings: scale and its product; product with the reciprocal of the
   /// cap, tanh (2 ulp are four) and product with the cap; slope times distance (1 ulp) and its sum;
@@ -209,7 +213,8 @@ double worst_error(Case<T>& c, const RuleOf& rule_of, const Roundings& roundings
       const auto want = answer(
           c, [&](Index, Index) { return rule; }, b, h);
       const double largest = largest_score(c, rule, b, h);
-      const double relative = probability_error<T>(largest, roundings.count(), c.shape.keys);
+      const double relative =
+          probability_error<T>(largest, roundings.count(), c.shape.keys) + roundings.probability;
       const auto values = matrix_of(c.v.view(), b, h / (c.shape.heads / c.shape.kv_heads)).values;
       const double allowed =
           output_error<T>(roundings.kept_times * support::max_abs(values), relative, c.shape.keys);

@@ -130,6 +130,7 @@ class BackwardCall {
  private:
   static Without without_its_bias(Without without) {
     without.bias = true;
+    without.rounding = true;  // the reference's probabilities are not rounded
     return without;
   }
 };

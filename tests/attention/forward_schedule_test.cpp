@@ -36,6 +36,7 @@ class RecordingKeys {
   using Tensors = posenc::detail::TensorKvSource<Tier, float>;
 
  public:
+  using Element = typename Tensors::Element;
   using Stored = typename Tensors::Stored;
   using Scratch = typename Tensors::Scratch;
 

@@ -7,15 +7,18 @@
 #include "reference/t5.hpp"
 #include <posenc/attention/dropout.hpp>
 
+#include <Eigen/Core>
+
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 namespace attention_test {
 
 /// Features that a random call must not have.
 struct Without {
-  bool packing = false, dropout = false, bias = false, sinks = false;
+  bool packing = false, dropout = false, bias = false, sinks = false, rounding = false;
 };
 
 /// Call of attention() with random options, expressed for posenc and, independently, for the
@@ -57,6 +60,12 @@ class RandomCall {
     if (!without.bias && shape.heads > 0) draw_bias();
     draw_positions();
     draw_temperature();
+    if constexpr (std::is_same_v<T, Eigen::bfloat16>) {
+      if (!without.rounding && one_in(2)) {
+        options.probabilities = posenc::Probabilities::RoundedToBfloat16;
+        roundings.probability = rounding_of_bfloat16;
+      }
+    }
   }
   RandomCall(const RandomCall&) = delete;  // options and memory refer to members
   RandomCall& operator=(const RandomCall&) = delete;

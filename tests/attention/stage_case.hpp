@@ -47,6 +47,7 @@ class StageCase {
               .stored_keys = posenc::detail::StoredKeyRanges(shape.keys),
               .is_empty = false,
               .is_backward = false,
+              .has_bfloat16_values = posenc::detail::has_paired_channels<T>,
               .options = options,
               .memory = memory,
               .beside = beside},

@@ -6,10 +6,14 @@
 #include <posenc/core/mul_add.hpp>
 #include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/products.hpp>
+#include <posenc/kernels/softmax.hpp>
+#include <posenc/simd/bfloat16.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 namespace kernels_test {
@@ -199,6 +203,71 @@ TEMPLATE_LIST_TEST_CASE("weighted sums without an old factor are those added to 
     INFO(Tier::name << ": " << rows << " rows");
     CHECK(sums(nullptr, std::numeric_limits<T>::quiet_NaN()) ==
           sums(accumulator_scale.data(), T{0}));
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("weighted sums of pairs are chains over the lanes",
+                        "[attention][kernels][bfloat16]", tiers::FloatPacks) {
+  using Tier = typename TestType::Tier;
+  using S = posenc::Bfloat16;
+  if constexpr (posenc::detail::pair_products<Tier, S, S>) {
+    for (const Index dim : {16, 48, 80, 144, 336}) {
+      std::vector<S> values;
+      for (const float x : random_numbers<float>(tile_lanes * dim, 3)) values.push_back(S(x));
+      for (Index rows = 1; rows <= register_tile_rows<Tier>; ++rows) {
+        auto weights = random_numbers<float>(rows * tile_lanes, 4);
+        for (float& weight : weights) weight = static_cast<float>(S(std::abs(weight)));
+        const auto old_scale = random_numbers<float>(rows, 5),
+                   tile_scale = random_numbers<float>(rows, 6);
+        for (const SomeTile& tile : some_tiles()) {
+          const ActiveLanes& lanes = tile.lanes;
+          for (const bool select : {false, true}) {
+            auto marked = weights;
+            auto some = values;
+            // Kernels read no row outside of the active lanes.
+            const S nan(std::numeric_limits<float>::quiet_NaN());
+            std::fill_n(some.begin(), lanes.begin * dim, nan);
+            std::fill(some.begin() + lanes.end * dim, some.end(), nan);
+            if (select) {
+              for (Index r = 0; r < rows; ++r) {
+                marked[static_cast<std::size_t>(r * tile_lanes + lanes.end - 1)] = -1;
+              }
+              some[static_cast<std::size_t>((lanes.end - 1) * dim)] = nan;
+            }
+            std::vector<S> pairs(marked.size());
+            posenc::detail::store_bfloat16_weights<Tier>({0, tile_lanes, 15}, rows, marked.data(),
+                                                         pairs.data());
+            const auto before = random_numbers<float>(rows * dim, 7);
+            auto paired = before, single = before;
+            const auto run =
+                [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
+                  const auto sum = [&](const auto* factors, std::vector<float>& out) {
+                    using W = std::remove_cvref_t<decltype(*factors)>;
+                    posenc::detail::for_register_tiles<Tier>(
+                        rows, posenc::detail::WeightedSumKernel<Tier, float, S, Weights, W>{
+                                  factors,
+                                  some.data(),
+                                  dim,
+                                  dim,
+                                  lanes,
+                                  old_scale.data(),
+                                  tile_scale.data(),
+                                  out.data(),
+                                  {.next_region = some.data(), .is_stored = tile.is_stored}});
+                  };
+                  sum(pairs.data(), paired);
+                  sum(marked.data(), single);
+                };
+            select ? run(std::integral_constant<SkipWeights, SkipWeights::Negative>())
+                   : run(std::integral_constant<SkipWeights, SkipWeights::None>());
+            INFO(Tier::name << ": dim " << dim << ", " << rows << " rows, lanes " << lanes.begin
+                            << " to " << lanes.end << (select ? ", marked" : ""));
+            REQUIRE(std::equal(paired.begin(), paired.end(), single.begin(),
+                               [](float x, float y) { return tiers::same(x, y); }));
+          }
+        }
+      }
+    }
   }
 }
 

@@ -123,6 +123,7 @@ struct ScaledCache {
 template <class Tier>
 class ScaledKeys {
  public:
+  using Element = float;
   using Stored = float;
   struct Scratch {
     float *rows, *keys, *values;

@@ -156,4 +156,58 @@ TEMPLATE_LIST_TEST_CASE("packs: pairs are loaded as they lie", "[simd][pack]", t
   }
 }
 
+TEMPLATE_LIST_TEST_CASE("packs: rows are paired value by value", "[simd][pack]",
+                        tiers::FloatPacks) {
+  using P = typename TestType::P;
+  if constexpr (has_pairs<P>) {
+    constexpr auto width = static_cast<std::size_t>(P::width);
+    std::array<std::uint16_t, 2 * width + 1> first, second;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      first[i] = front(static_cast<float>(i));
+      second[i] = front(static_cast<float>(i + 64));
+    }
+    // Products with (1, 0) and (0, 1) show the numbers of each pair.
+    const std::uint16_t one = front(1);
+    const Pair of_first{one, 0}, of_second{0, one};
+    const auto is_paired = [&](P pairs, std::size_t at) {
+      const auto value = [&](const Pair& of) {
+        return tiers::lanes_of(add_pair_products(P::zero(), pairs, P::broadcast_pair(of.data())));
+      };
+      const auto a = value(of_first), b = value(of_second);
+      for (std::size_t i = 0; i < width; ++i) {
+        if (a[i] != number(first[at + i]) || b[i] != number(second[at + i])) return false;
+      }
+      return true;
+    };
+    P a, b, low, high;
+    P::load_row_pairs(first.data() + 1, second.data() + 1, a, b);
+    order_row_pairs(a, b, low, high);
+    CHECK(is_paired(low, 1));
+    CHECK(is_paired(high, 1 + width));
+    CHECK(is_paired(P::load_row_pairs(first.data() + 3, second.data() + 3), 3));
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("packs: lanes are rounded and stored in swapped pairs", "[simd][pack]",
+                        tiers::FloatPacks) {
+  using P = typename TestType::P;
+  if constexpr (has_pairs<P>) {
+    constexpr auto width = static_cast<std::size_t>(P::width);
+    support::Random random(4);
+    for (int n = 0; n < 1000; ++n) {
+      std::array<float, width> values;
+      for (float& value : values) {
+        value = static_cast<float>(random.normal() * std::exp2(random.uniform(-100, 100)));
+        // Numbers between two of bfloat16 are rounded to the even one.
+        if (n % 3 == 0) value = number(front(value)) * (1 + std::ldexp(1.0F, -8));
+      }
+      std::array<std::uint16_t, width> want, got;
+      const P pack = P::load(values.data());
+      pack.store_bfloat16(want.data());
+      pack.store_swapped_bfloat16(got.data());
+      for (std::size_t i = 0; i < width; ++i) REQUIRE(got[i ^ 1U] == want[i]);
+    }
+  }
+}
+
 }  // namespace pack_pair_products_test

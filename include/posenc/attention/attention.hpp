@@ -56,7 +56,8 @@ POSENC_BEGIN
 ///             exceed the largest value of Compute<T>. A score before scaling is off by at most D
 ///             roundings of sum |q k|. With POSENC_BFLOAT16_PRODUCTS it is off by 2^-126 sum (1 +
 ///             |q| + |k|) more in bfloat16, because these products flush values below 2^-126 to
-///             zero; otherwise they give the same bits
+///             zero; otherwise they give the same bits. Probabilities::RoundedToBfloat16 moves an
+///             output by at most 2^-8 sum p |v| more, plus 2^-126 (1 + p) per key
 ///   Cost:     O(B H Sq Sk (D + Dv)); memory independent of Sq and Sk unless memory.weights is
 ///             given
 ///   Source:   arXiv 1706.03762, equation 1; online softmax 1805.02867, tiles 2205.14135

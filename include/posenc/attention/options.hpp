@@ -63,6 +63,14 @@ struct Dropout {
   std::uint64_t seed = 0;  ///< a different number for each layer and step
 };
 
+/// Format of the probabilities that values are multiplied with.
+enum class Probabilities {
+  Unrounded,  ///< Compute<T>
+  /// bfloat16, for values of bfloat16. The products take half of the time where processors multiply
+  /// pairs of bfloat16 (POSENC_BFLOAT16_PRODUCTS). A probability is off by at most 2^-8 of itself.
+  RoundedToBfloat16
+};
+
 static_assert(std::is_trivially_copyable_v<Window>);
 static_assert(std::is_trivially_copyable_v<Dropout>);
 
@@ -132,6 +140,9 @@ struct AttentionOptions {
   /// Positions [B or 1, Sk] of keys for bias, dropout and Causal::ByPosition, which requires them.
   /// The default is 0 .. Sk - 1. If they are given, query_positions has no default.
   std::optional<Positions> key_positions = std::nullopt;
+  /// Rounding of the probabilities before they are multiplied with values, which must be of
+  /// bfloat16. Log-sum-exps, returned probabilities and gradients are those of unrounded ones.
+  Probabilities probabilities = Probabilities::Unrounded;
 };
 
 POSENC_END

@@ -251,13 +251,15 @@ void dispatch_skip_weights(bool finite, const Work& work) {
 /// out(r) <- accumulator_scale(r) * out(r) + tile_scale(r) * sum over the active lanes of
 /// weights(r, lane) values(lane). A null accumulator_scale means that `out` is uninitialised and
 /// counts as 0.
-template <class Tier, class Real, class S, SkipWeights Weights>
+///   Types: W is Real, or if pair_products, S: weights of two lanes, 2i + 1 before 2i, multiply two
+///          rows of values at once
+template <class Tier, class Real, class S, SkipWeights Weights, class W = Real>
 struct WeightedSumKernel {
   using P = Pack<Real, Tier>;
   static constexpr bool is_rare = Weights != SkipWeights::None;
 
-  const Real* weights;  ///< [rows, tile_lanes]
-  const S* values;      ///< [tile_lanes, stride]
+  const W* weights;  ///< [rows, tile_lanes]
+  const S* values;   ///< [tile_lanes, stride]
   Index stride, dim;
   ActiveLanes lanes;
   const Real* accumulator_scale;  ///< [rows], or null
@@ -338,11 +340,14 @@ struct WeightedSumKernel {
     }
   }
 
+  static constexpr bool multiplies_pairs = !std::is_same_v<W, Real>;
+
   /// Vectors of values per load. A single row is bound by loads of values: two vectors of bfloat16
-  /// are loaded as one, and split into even and odd channels.
+  /// are loaded as one, and split into even and odd channels. Pairs of lanes are loaded in two
+  /// vectors as well.
   template <Index Rows, Index Columns>
   static constexpr Index vectors_per_load =
-      has_paired_channels<S>&& Rows == 1 && Columns % 2 == 0 ? 2 : 1;
+      has_paired_channels<S> && (multiplies_pairs || Rows == 1) && Columns % 2 == 0 ? 2 : 1;
 
   ///   next: address to prefetch, if Prefetches
   ///   all: [Rows][Columns] sums
@@ -351,12 +356,26 @@ struct WeightedSumKernel {
                                       [[maybe_unused]] const S* next, P* all) const noexcept {
     const Index begin = (std::max)(panel * panel_lanes, lanes.begin);
     const Index end = (std::min)((panel + 1) * panel_lanes, lanes.end);
-    const Real* w = weights + first_row * tile_lanes + begin;
-    const S* v = values + begin * stride + channel;
     P sums[std::size_t{Rows}][std::size_t{Columns}];
     unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
       unrolled<Columns>([&](Index c) POSENC_INLINE_LAMBDA { sums[r][c] = all[r * Columns + c]; });
     });
+    if constexpr (multiplies_pairs) {
+      add_lane_pairs<Rows, Columns, Prefetches>(begin, end, first_row, channel, next, sums);
+    } else {
+      add_lanes<Rows, Columns, Prefetches>(begin, end, first_row, channel, next, sums);
+    }
+    unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
+      unrolled<Columns>([&](Index c) POSENC_INLINE_LAMBDA { all[r * Columns + c] = sums[r][c]; });
+    });
+  }
+
+  template <Index Rows, Index Columns, bool Prefetches>
+  POSENC_ALWAYS_INLINE void add_lanes(
+      Index begin, Index end, Index first_row, Index channel, [[maybe_unused]] const S* next,
+      P (&sums)[std::size_t{Rows}][std::size_t{Columns}]) const noexcept {
+    const Real* w = weights + first_row * tile_lanes + begin;
+    const S* v = values + begin * stride + channel;
     for (Index j = begin; j < end; ++j) {
       if constexpr (Prefetches) {
         prefetch(next, Columns * P::width * Index{sizeof(S)});
@@ -383,9 +402,51 @@ struct WeightedSumKernel {
       ++w;
       v += stride;
     }
-    unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
-      unrolled<Columns>([&](Index c) POSENC_INLINE_LAMBDA { all[r * Columns + c] = sums[r][c]; });
-    });
+  }
+
+  /// Like add_lanes(), two lanes at a time. A lane that is inactive or skipped counts as a row of
+  /// zeros, so that it changes no bit.
+  template <Index Rows, Index Columns, bool Prefetches>
+  POSENC_ALWAYS_INLINE void add_lane_pairs(
+      Index begin, Index end, Index first_row, Index channel, [[maybe_unused]] const S* next,
+      P (&sums)[std::size_t{Rows}][std::size_t{Columns}]) const noexcept {
+    constexpr Index channels = Columns * P::width;
+    const Index even_begin = begin / 2 * 2;
+    const W* w = weights + first_row * tile_lanes + even_begin;
+    const S* v = values + even_begin * stride + channel;
+    for (Index j = even_begin; j < end; j += 2) {
+      if constexpr (Prefetches) {
+        prefetch(next, 2 * channels * Index{sizeof(S)});
+        next += 2 * channels;
+      }
+      const S *lower = v, *upper = v + stride;
+      const bool has_lower = j >= begin && !is_skipped<Weights>(w[1]);
+      const bool has_upper = j + 1 < end && !is_skipped<Weights>(w[0]);
+      alignas(64) S zeros[std::size_t{channels}];
+      if (!(has_lower && has_upper)) [[unlikely]] {
+        std::fill_n(zeros, channels, S(0.0F));
+        if (!has_lower) lower = zeros;
+        if (!has_upper) upper = zeros;
+      }
+      P value[std::size_t{Columns}];
+      constexpr Index vectors = vectors_per_load<Rows, Columns>;
+      unrolled<Columns / vectors>([&](Index i) POSENC_INLINE_LAMBDA {
+        const Index c = i * vectors;
+        if constexpr (vectors == 2) {
+          P::load_row_pairs(upper + c * P::width, lower + c * P::width, value[c], value[c + 1]);
+        } else {
+          value[c] = P::load_row_pairs(upper + c * P::width, lower + c * P::width);
+        }
+      });
+      unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
+        const P weight = P::broadcast_pair(w + r * tile_lanes);
+        unrolled<Columns>([&](Index c) POSENC_INLINE_LAMBDA {
+          sums[r][c] = add_pair_products(sums[r][c], weight, value[c]);
+        });
+      });
+      w += 2;
+      v += 2 * stride;
+    }
   }
 
   template <Index Rows, Index Columns>
@@ -407,7 +468,11 @@ struct WeightedSumKernel {
         const Index c = i * vectors;
         if constexpr (vectors == 2) {
           P low, high;
-          interleave(row_sums[c], row_sums[c + 1], low, high);
+          if constexpr (multiplies_pairs) {
+            order_row_pairs(row_sums[c], row_sums[c + 1], low, high);
+          } else {
+            interleave(row_sums[c], row_sums[c + 1], low, high);
+          }
           store(c, low);
           store(c + 1, high);
         } else {

@@ -7,6 +7,7 @@
 #include <posenc/simd/pack.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 
 // Softmax stage: exponentiates the scores of a tile and merges the results of tiles. It does not
@@ -141,6 +142,34 @@ void exponentiate_strip(const ActiveLanes& lanes, Index rows, bool marks, Real* 
     Real* row = scores + i * tile_keys;
     sums[i] = marks ? exponentiate_and_mark<Tier>(lanes, row_max[i], row)
                     : exponentiate<Tier>(lanes, row_max[i], row);
+  }
+}
+
+/// Rounds a strip's weights, [rows, tile_keys], to the nearest bfloat16. Marks of masked keys are
+/// kept.
+template <class Tier>
+void round_weights_to_bfloat16(const ActiveLanes& lanes, Index rows, float* weights) noexcept {
+  using P = Pack<float, Tier>;
+  std::uint16_t rounded[P::width];
+  for (Index i = 0; i < rows; ++i) {
+    for_active_vectors<P>(lanes, weights + i * tile_keys, [&](float* p) {
+      P::load(p).store_bfloat16(rounded);
+      P::load_bfloat16(rounded).store(p);
+    });
+  }
+}
+
+/// Like round_weights_to_bfloat16(), but stores the weights in the order of a WeightedSumKernel of
+/// pairs.
+template <class Tier, class S>
+void store_bfloat16_weights(const ActiveLanes& lanes, Index rows, const float* weights,
+                            S* pairs) noexcept {
+  using P = Pack<float, Tier>;
+  static_assert(P::width % 2 == 0 && sizeof(S) == 2);
+  for (Index i = 0; i < rows; ++i) {
+    for_active_vectors<P>(lanes, weights + i * tile_keys, [&](const float* p) {
+      P::load(p).store_swapped_bfloat16(pairs + (p - weights));
+    });
   }
 }
 

@@ -24,6 +24,7 @@ namespace detail {
 template <Scalar S>
 class CacheKvSource {
  public:
+  using Element = S;
   using Stored = S;
   struct Scratch {};
 

@@ -265,6 +265,28 @@ struct Pack {
       const void* p) noexcept requires detail::HasPairProducts<Ops> {
     return {Ops::broadcast_pair(p)};
   }
+  /// Pairs 2 width consecutive values at `second` with those at `first`, which are the first of each
+  /// pair. order_row_pairs() has the order of the lanes.
+  POSENC_ALWAYS_INLINE static void load_row_pairs(
+      const void* first, const void* second, Pack& a,
+      Pack& b) noexcept requires detail::HasPairProducts<Ops> {
+    Ops::load_row_pairs(first, second, a.v, b.v);
+  }
+  /// Pairs `width` consecutive values, in natural order.
+  POSENC_ALWAYS_INLINE static Pack load_row_pairs(
+      const void* first, const void* second) noexcept requires detail::HasPairProducts<Ops> {
+    return {Ops::load_row_pairs(first, second)};
+  }
+  /// Permutes the lanes of two packs from the order of load_row_pairs() to natural order.
+  POSENC_ALWAYS_INLINE friend void order_row_pairs(
+      Pack a, Pack b, Pack& low, Pack& high) noexcept requires detail::HasPairProducts<Ops> {
+    Ops::order_row_pairs(a.v, b.v, low.v, high.v);
+  }
+  /// Stores the lanes rounded to bfloat16, lane 2i + 1 before 2i. Denormals become zero.
+  POSENC_ALWAYS_INLINE void store_swapped_bfloat16(
+      void* p) const noexcept requires detail::HasPairProducts<Ops> {
+    Ops::store_swapped_bfloat16(p, v);
+  }
   /// Returns fma(a0, b0, fma(a1, b1, sum)), the second of a pair first. Inputs with magnitudes
   /// below 2^-126 count as zero. So do sums that are below 2^-126 once they are rounded to 24 bits.
   POSENC_ALWAYS_INLINE friend Pack add_pair_products(

@@ -47,6 +47,7 @@ struct AttentionCall {
   StoredKeyRanges stored_keys;
   bool is_empty;  ///< no number is read and none is written
   bool is_backward;
+  bool has_bfloat16_values;
   const AttentionOptions<T>& options;
   const AttentionMemory<T>& memory;  ///< its workspace is not read; backward has none
   const InternalOptions& beside;
@@ -72,8 +73,9 @@ struct AttentionPlan {
   ReturnedScoresWriter<T> returned;
   bool keeps_masked_scores;  ///< returned scores include those of masked keys
   bool has_bias;
-  bool has_dropout;     ///< dropout is enabled
-  bool uses_positions;  ///< a bias, dropout or a temperature reads positions of queries
+  bool has_dropout;           ///< dropout is enabled
+  bool uses_positions;        ///< a bias, dropout or a temperature reads positions of queries
+  bool rounds_probabilities;  ///< to bfloat16
 
   ///   Throws: ShapeError, ConfigError, PositionError
   template <class Bias>
@@ -90,7 +92,7 @@ struct AttentionPlan {
         kv_heads(call.kv_heads),
         group(kv_heads == 0 ? 1 : q.heads / kv_heads),
         is_backward(call.is_backward),
-        scale(checked_settings(call.memory, call.beside.scale_multiplier)),
+        scale(checked_settings(call)),
         geometry(function, options, shape, call.stored_keys,
                  positions_of(options, call.beside.positions)),
         masks(function, options, shape, geometry),
@@ -98,7 +100,8 @@ struct AttentionPlan {
         keeps_masked_scores(returned.keeps_masked_scores()),
         has_bias(!std::is_same_v<Bias, NoBias>),
         has_dropout(options.dropout.probability > 0),
-        uses_positions(has_bias || has_dropout || options.temperature) {
+        uses_positions(has_bias || has_dropout || options.temperature),
+        rounds_probabilities(options.probabilities == Probabilities::RoundedToBfloat16) {
     check_bias<T>(function, bias, geometry, masks, shape, q);
     if (has_dropout) geometry.require_query_positions("dropout");
     if (options.temperature) geometry.require_query_positions("temperature");
@@ -108,10 +111,11 @@ struct AttentionPlan {
 
  private:
   /// Checks all settings except geometry and masks. Returns the scale.
-  Real checked_settings(const AttentionMemory<T>& memory, double scale_multiplier) const {
-    const double factor = checked_scale<T>(function, options, scale_multiplier, q.dim);
+  Real checked_settings(const AttentionCall<T>& call) const {
+    const double factor = checked_scale<T>(function, options, call.beside.scale_multiplier, q.dim);
     check_options<T>(function, options, shape);
-    check_memory<T>(function, options, memory, shape);
+    check_probabilities(function, options.probabilities, call.has_bfloat16_values);
+    check_memory<T>(function, options, call.memory, shape);
     return static_cast<Real>(factor);
   }
 };

@@ -132,6 +132,13 @@ void check_options(const char* function, const AttentionOptions<T>& options,
   }
 }
 
+inline void check_probabilities(const char* function, Probabilities probabilities,
+                                bool has_bfloat16_values) {
+  if (probabilities == Probabilities::RoundedToBfloat16 && !has_bfloat16_values) {
+    fail<ConfigError>(function, "Probabilities::RoundedToBfloat16 needs values of bfloat16");
+  }
+}
+
 /// Checks the log-sum-exps that attention() writes and its backward reads.
 template <class Real>
 void check_lse(const char* function, const LseView<Real>& lse,

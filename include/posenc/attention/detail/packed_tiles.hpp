@@ -81,22 +81,37 @@ class PackedTiles {
     alignas(64) Real accumulator_scale[stats_rows], tile_scale[stats_rows];
     update_softmax_stats<Tier>(tile_state.row_max, tile_state.sum, sums.row_max + strip.first,
                                sums.sum + strip.first, accumulator_scale, tile_scale);
-    dispatch_skip_weights<SkipWeights::Negative>(
-        !marks_masked, [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
-          for_register_tiles<Tier>(strip.rows,
-                                   WeightedSumKernel<Tier, Real, Stored, Weights>{
-                                       .weights = scores.strip_scores(strip),
-                                       .values = keys.values,
-                                       .stride = keys.value_stride,
-                                       .dim = keys.value_stride,
-                                       .lanes = Block::active_lanes(seen, strip),
-                                       .accumulator_scale = first ? nullptr : accumulator_scale,
-                                       .tile_scale = tile_scale,
-                                       .out = sums.out + strip.first * keys.value_stride,
-                                       .ahead = {.next_region = keys.prefetch_hint,
-                                                 .is_cached = !block.is_first_of_kv_head(strip),
-                                                 .is_stored = keys.is_stored}});
-        });
+    const ActiveLanes lanes = Block::active_lanes(seen, strip);
+    Real* const weights = scores.strip_scores(strip);
+    const auto add = [&](const auto* factors) {
+      using W = std::remove_cvref_t<decltype(*factors)>;
+      dispatch_skip_weights<SkipWeights::Negative>(
+          !marks_masked, [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
+            for_register_tiles<Tier>(strip.rows,
+                                     WeightedSumKernel<Tier, Real, Stored, Weights, W>{
+                                         .weights = factors,
+                                         .values = keys.values,
+                                         .stride = keys.value_stride,
+                                         .dim = keys.value_stride,
+                                         .lanes = lanes,
+                                         .accumulator_scale = first ? nullptr : accumulator_scale,
+                                         .tile_scale = tile_scale,
+                                         .out = sums.out + strip.first * keys.value_stride,
+                                         .ahead = {.next_region = keys.prefetch_hint,
+                                                   .is_cached = !block.is_first_of_kv_head(strip),
+                                                   .is_stored = keys.is_stored}});
+          });
+    };
+    if (block.plan().rounds_probabilities) {
+      if constexpr (pair_products<Tier, Stored, Stored>) {
+        alignas(64) Stored pairs[Block::strip_rows * tile_lanes];
+        store_bfloat16_weights<Tier>(lanes, strip.rows, weights, pairs);
+        return add(pairs);
+      } else if constexpr (std::is_same_v<Real, float>) {
+        round_weights_to_bfloat16<Tier>(lanes, strip.rows, weights);
+      }
+    }
+    add(weights);
   }
 
  private:

@@ -12,8 +12,9 @@
 #include <algorithm>
 #include <type_traits>
 
-// Source stage: provides tiles. A source has heads(); stored(), the keys in memory; Scratch, memory
-// per thread; and tile(sequence, head, tile, hull of the visible keys, scratch).
+// Source stage: provides tiles. A source has Element, the type of keys and values in memory, and
+// Stored, that of a tile; heads(); stored(), the keys in memory; Scratch, memory per thread; and
+// tile(sequence, head, tile, hull of the visible keys, scratch).
 POSENC_BEGIN
 namespace detail {
 

@@ -90,6 +90,13 @@ class UnpackedTiles {
                   const Strip& batch, const Scores& scores, bool marks_masked,
                   const SoftmaxState<Real>& tile_state, const SoftmaxState<Real>& sums,
                   bool first) const noexcept {
+    if constexpr (std::is_same_v<Real, float>) {
+      if (block.plan().rounds_probabilities) {
+        for_uniform_rows(block, seen, batch, [&](const Strip& strip, const ActiveLanes& lanes) {
+          round_weights_to_bfloat16<Tier>(lanes, strip.rows, scores.strip_scores(strip));
+        });
+      }
+    }
     dispatch_skip_weights<SkipWeights::Negative>(
         !marks_masked, [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
           if (block.rows_per_kv_head() == 1) {

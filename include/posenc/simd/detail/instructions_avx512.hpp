@@ -163,6 +163,29 @@ struct Instructions<float, tier::Avx512> {
   POSENC_ALWAYS_INLINE static V add_pair_products(V sum, V a, V b) noexcept {
     return _mm512_dpbf16_ps(sum, std::bit_cast<__m512bh>(a), std::bit_cast<__m512bh>(b));
   }
+  POSENC_ALWAYS_INLINE static void load_row_pairs(const void* first, const void* second, V& a,
+                                                  V& b) noexcept {
+    const __m512i low = _mm512_loadu_si512(first), high = _mm512_loadu_si512(second);
+    a = _mm512_castsi512_ps(_mm512_unpacklo_epi16(low, high));
+    b = _mm512_castsi512_ps(_mm512_unpackhi_epi16(low, high));
+  }
+  POSENC_ALWAYS_INLINE static V load_row_pairs(const void* first, const void* second) noexcept {
+    const __m512i low =
+        _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(first)));
+    const __m512i high = _mm512_castps_si512(load_bfloat16(second));
+    return _mm512_castsi512_ps(_mm512_or_si512(low, high));
+  }
+  POSENC_ALWAYS_INLINE static void order_row_pairs(V a, V b, V& low, V& high) noexcept {
+    const __m512i lower = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
+    const __m512i upper =
+        _mm512_setr_epi32(8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31);
+    low = _mm512_permutex2var_ps(a, lower, b);
+    high = _mm512_permutex2var_ps(a, upper, b);
+  }
+  POSENC_ALWAYS_INLINE static void store_swapped_bfloat16(void* p, V v) noexcept {
+    const auto rounded = std::bit_cast<__m256i>(_mm512_cvtneps_pbh(v));
+    _mm256_storeu_si256(static_cast<__m256i*>(p), _mm256_rol_epi32(rounded, 16));
+  }
 #endif
   POSENC_ALWAYS_INLINE static void store_bfloat16(void* p, V v) noexcept {
     _mm256_storeu_si256(static_cast<__m256i*>(p),
