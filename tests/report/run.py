@@ -34,6 +34,9 @@ ENOUGH = 97  # per cent of the lines of a room; below it the others are listed
 
 class Record:
     def __init__(self):
+        self.read()
+
+    def read(self):
         self.runs, self.rows = {}, collections.defaultdict(list)
         for line in RECORD.read_text().splitlines() if RECORD.exists() else []:
             kind, *fields = line.split("\t")
@@ -43,7 +46,8 @@ class Record:
                 self.rows[tuple(fields[:2])].append(fields[2:])
 
     def renew(self, part, name, how, rows):
-        """Replaces what is recorded of one run."""
+        """Replaces what is recorded of one run. Other parts may have been renewed meanwhile."""
+        self.read()
         self.runs[part, name] = [datetime.date.today().isoformat(), commit(), machine(), how]
         self.rows[part, name] = [[str(value) for value in row] for row in rows]
         lines = ["# Renewed by run.py. run: part, name, date, commit, machine, how. row: part, name, values."]
@@ -94,16 +98,24 @@ def run_accuracy(record, options):
         program = build / "tests" / f"posenc_accuracy_{tier}"
         how = ["--samples", str(options.samples), "--stride", str(options.stride)]
         print("+", program, *how, flush=True)
-        done = subprocess.run([program, *how, "--out", build], cwd=ROOT, check=False)
+        parts = ["angles", "functions", "conversions", "attention", "bounds"]
+        done = subprocess.run([program, *how, "--out", build, *parts], cwd=ROOT, check=False)
         if done.returncode == 77:
             continue
         with open(build / f"accuracy_{tier}.csv", encoding="utf-8") as file:
             rows = list(csv.reader(file, delimiter=";"))[1:]
         record.renew("accuracy", tier, " ".join(how), [row[1:] for row in rows])
-        with open(build / f"comparison_{tier}.csv", encoding="utf-8") as file:
-            record.renew("comparison", tier, " ".join(how), list(csv.reader(file, delimiter=";")))
         if done.returncode != 0:
             sys.exit(f"{program} failed")
+    # All positions, on one tier.
+    if "avx2" not in options.tiers or options.no_comparison:
+        return
+    folder = build / "comparison"
+    folder.mkdir(exist_ok=True)
+    program = build / "tests" / "posenc_accuracy_avx2"
+    run(program, "--stride", "1", "--out", folder, "comparison")
+    with open(folder / "comparison_avx2.csv", encoding="utf-8") as file:
+        record.renew("comparison", "avx2", "--stride 1 comparison", list(csv.reader(file, delimiter=";")))
 
 
 def run_bits(record, options):
@@ -293,10 +305,12 @@ def accuracy_section(record):
         if row and row[1] != "bound":
             rows.append([name, row[1], grouped(row[3]), *[grouped(count) if count != "0" else "" for count in row[7:]]])
     yield from table(["function and type", "unit", ">inputs", ">0.5", ">1", ">1.5", ">2", ">2.5", ">3", ">4", ">more"], rows)
-    name = "avx2" if ("comparison", "avx2") in record.runs else accuracy.tiers[-1]
-    head, *rows = record.rows["comparison", name]
-    yield "Largest error of cos and sin by other methods at the same inputs, each a plain reimplementation in"
-    yield f"[other_methods.cpp](accuracy/other_methods.cpp), tier {name}. 64 pairs, base 10000, positions below:"
+    if ("comparison", "avx2") not in record.runs:
+        return
+    head, *rows = record.rows["comparison", "avx2"]
+    yield from when(record, "comparison")
+    yield "Largest error of cos and sin by other methods, each a plain reimplementation in"
+    yield "[other_methods.cpp](accuracy/other_methods.cpp). 64 pairs, base 10000, all positions below:"
     yield ""
     rows = [[row[0], *[f"{float(cell):.2g}" for cell in row[1:]]] for row in rows]
     yield from table([head[0], *[">" + grouped(float(limit)) for limit in head[1:]]], rows)
@@ -426,6 +440,7 @@ def main():
     parser.add_argument("--tiers", nargs="+", choices=TIERS, default=TIERS, help="of accuracy")
     parser.add_argument("--samples", type=int, default=2000, help="of accuracy: inputs of each bound")
     parser.add_argument("--stride", type=int, default=10007, help="of accuracy: every so many floats are tried")
+    parser.add_argument("--no-comparison", action="store_true", help="of accuracy: leave out the methods of others")
     parser.add_argument("--programs", nargs="+", default=[], help="of coverage: tests to run, by default all")
     parser.add_argument("--rooms", nargs="+", choices=ROOMS, help="of coverage: rooms whose numbers are kept")
     parser.add_argument("--fuzzers", nargs="+", choices=FUZZERS, default=FUZZERS)
@@ -443,4 +458,5 @@ def main():
     PAGE.write_text(page())
 
 
-main()
+if __name__ == "__main__":
+    main()
