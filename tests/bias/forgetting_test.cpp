@@ -214,11 +214,11 @@ TEST_CASE("gates that do not fit are refused", "[bias][forgetting][errors]") {
   CHECK(message_of<ShapeError>([] { ForgetGates(Index{1} << 40, 1 << 20); }) ==
         "posenc::ForgetGates: the gates of 1099511627776 sequences with 1048576 heads must fit "
         "into memory");
-  const double gate = 1;
+  const float gate = 1;
   CHECK(message_of<ShapeError>([&] {
-          gates.append(0, EmbeddingsView<const double>{&gate, 1, Index{1} << 53, 2, 0, 0});
+          gates.append(0, EmbeddingsView<const float>{&gate, 1, Index{3} << 51, 2, 0, 0});
         }) ==
-        "posenc::ForgetGates::append: 2 gates of 9007199254740992 tokens must fit into memory");
+        "posenc::ForgetGates::append: 2 gates of 6755399441055744 tokens must fit into memory");
   CHECK(message_of<ShapeError>([&] { gates.append(2, logits.view()); }) ==
         "posenc::ForgetGates::append: sequence must lie within the 2 sequences but is 2");
   CHECK(message_of<ShapeError>([&] {

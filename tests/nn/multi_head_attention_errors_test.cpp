@@ -115,16 +115,17 @@ TEST_CASE("positions must have valid extents even if nothing reads them", "[mha]
 }
 
 TEST_CASE("a projection of keys has a size that can be counted", "[mha][errors][extents]") {
-  const MultiHeadAttention<float> module({.model_dim = 4, .heads = 1});
-  Embeddings<float> x(256, 1, 4), out(256, 1, 4);
+  const MultiHeadAttention<float> module(
+      {.model_dim = 4, .heads = 1, .head_dim = 1024, .key_input_dim = 1, .value_input_dim = 1});
+  Embeddings<float> x(1, 1, 4), out(1, 1, 4);
   x.setConstant(1);
   constexpr Index many = Index{1} << 53;
-  const posenc::EmbeddingsView<const float> keys{x.data(), 256, many, 4, 0, 0};
+  const posenc::EmbeddingsView<const float> keys{x.data(), 1, many, 1, 0, 0};
   CHECK(message_of<ShapeError>([&] {
           module.forward(bsd(x), Positions::range(0, 1), keys, keys, Positions::range(0, many),
                          bsd(out), {.causal = posenc::Causal::No});
         }) ==
-        "posenc::MultiHeadAttention::forward: 4 values for each token of [256, "
+        "posenc::MultiHeadAttention::forward: 1024 values for each token of [1, "
         "9007199254740992] exceed 2^63 - 1");
 }
 
