@@ -2,13 +2,16 @@
 // Backward pass of the linear layers.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/cutter.hpp"
 #include "support/heads.hpp"
 #include "support/throws.hpp"
 #include "support/worse.hpp"
 #include <posenc/nn/linear.hpp>
 #include <posenc/tensor/eigen.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -140,6 +143,56 @@ TEST_CASE("few tokens in batch rows with gaps have the gradients of dense ones",
   CHECK(support::same_bits(dense.weight.data(), strided.weight.data(), in * out));
   CHECK(support::same_bits(dense.bias.data(), strided.bias.data(), out));
   CHECK(support::same_bits(grad_x.data(), strided_grad_x.data(), grad_x.size()));
+}
+
+TEST_CASE("tokens at any strides have the gradients of dense ones", "[linear][backward]") {
+  // Batch rows of 3 tokens, 4 numbers apart, begin 7 numbers apart.
+  constexpr Index batch = 2, seq = 3, in = 3, out = 2;
+  const auto layer = random_layer<Linear<float>>(in, out, true);
+  support::Random random(5);
+  std::vector<float> x(18), grad_out(18), wide(batch * (seq + 1) * in);
+  random.fill_normal(std::span<float>(x));
+  random.fill_normal(std::span<float>(grad_out));
+  const auto strided = [](std::vector<float>& values, Index dim) {
+    return EmbeddingsView<float>{values.data(), batch, seq, dim, 7, 4};
+  };
+  Tensor3<float> dense_x(batch, seq, in), dense_grad(batch, seq, out), grad_x(batch, seq, in);
+  const auto copy = [](const EmbeddingsView<float>& from, const EmbeddingsView<float>& to) {
+    for (Index b = 0; b < batch; ++b) {
+      for (Index s = 0; s < seq; ++s) std::copy_n(from.row(b, s), from.dim, to.row(b, s));
+    }
+  };
+  copy(strided(x, in), posenc::bsd(dense_x));
+  copy(strided(grad_out, out), posenc::bsd(dense_grad));
+  auto dense = layer.zero_gradient(), gradient = layer.zero_gradient(), other = gradient;
+  layer.backward(posenc::bsd(dense_x), posenc::bsd(dense_grad), posenc::bsd(grad_x), dense);
+  layer.backward(strided(x, in), strided(grad_out, out), {}, gradient);
+  CHECK(gradient.weight == dense.weight);
+  CHECK(gradient.bias == dense.bias);
+
+  // The gradient of dense tokens, in batch rows with a gap.
+  const EmbeddingsView<float> wide_x{wide.data(), batch, seq, in, (seq + 1) * in, in};
+  layer.backward(posenc::bsd(dense_x), posenc::bsd(dense_grad), wide_x, other);
+  Tensor3<float> from_wide(batch, seq, in);
+  copy(wide_x, posenc::bsd(from_wide));
+  CHECK(support::same_bits(from_wide.data(), grad_x.data(), grad_x.size()));
+  CHECK(wide[seq * in] == 0);
+}
+
+TEST_CASE("gradients of few tokens do not depend on the split of work", "[linear][backward]") {
+  constexpr Index in = 600, out = 3;
+  const auto layer = random_layer<Linear<float>>(in, out, true);
+  support::Random random(6);
+  const auto x = random_tensor<float>(random, 1, 2, in);
+  const auto grad_out = random_tensor<float>(random, 1, 2, out);
+  Tensor3<float> grad_x(1, 2, in), split_x(1, 2, in);
+  auto gradient = layer.zero_gradient(), split = gradient;
+  layer.backward(posenc::bsd(x), posenc::bsd(grad_out), posenc::bsd(grad_x), gradient);
+  layer.backward(posenc::bsd(x), posenc::bsd(grad_out), posenc::bsd(split_x), split, nullptr,
+                 support::Cutter{1});
+  CHECK(split.weight == gradient.weight);
+  CHECK(split.bias == gradient.bias);
+  CHECK(support::same_bits(split_x.data(), grad_x.data(), grad_x.size()));
 }
 
 TEMPLATE_TEST_CASE("the backward pass of linear equals the mathematical sums", "[linear][backward]",

@@ -74,6 +74,7 @@ TEST_CASE("parameters of a layer are counted, and their gradients have their sha
   CHECK(zeros.weight == with.weight);
   CHECK(zeros.bias == with.bias);
   CHECK(without.zero_gradient().bias.size() == 0);
+  CHECK(without.bias.cols() == 0);
 }
 
 TEST_CASE("extents of a weight that cannot be are rejected", "[linear][errors]") {

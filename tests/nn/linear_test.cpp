@@ -3,6 +3,7 @@
 #include "reference/attention.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/guarded.hpp"
 #include "support/heads.hpp"
 #include "support/throws.hpp"
 #include "support/worse.hpp"
@@ -12,7 +13,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <string>
+#include <vector>
 
 namespace linear_test {
 
@@ -130,6 +133,23 @@ TEMPLATE_TEST_CASE("an output of the fixed order is one chain over the inputs", 
     }
   }
   CHECK(same);
+}
+
+TEMPLATE_TEST_CASE("an output of the fixed order is written where it belongs alone", "[linear]",
+                   float, double) {
+  for (const Index out : {1, 8, 16, 48}) {
+    const auto layer = random_layer<FixedOrderLinear<TestType>>(4, 5, out, false);
+    const std::vector<TestType> x{1, 2, 3, 4, 5};
+    std::vector<TestType> whole(static_cast<std::size_t>(out) + 64);
+    support::Guarded<TestType> memory(out);
+    TestType* const y = memory.last(out);
+    layer.apply(posenc::EmbeddingsView<const TestType>{x.data(), 1, 1, 5},
+                posenc::EmbeddingsView<TestType>{y, 1, 1, out});
+    layer.apply(posenc::EmbeddingsView<const TestType>{x.data(), 1, 1, 5},
+                posenc::EmbeddingsView<TestType>{whole.data(), 1, 1, out});
+    CHECK(support::same_bits<TestType>(y, whole.data(), out));
+    CHECK(std::count(whole.begin() + out, whole.end(), TestType{0}) == 64);
+  }
 }
 
 TEMPLATE_TEST_CASE("in the fixed order a row has the same bits alone and among others",

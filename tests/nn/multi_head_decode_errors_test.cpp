@@ -160,10 +160,36 @@ TEST_CASE("a bias over a cache needs the positions of cached keys", "[mha][cache
             "options.key_positions must be set if positions differ from key indices: token 0 of "
             "batch "
             "row 1 has position 60 but becomes key 70");
+  const auto third = error<ConfigError>([](Call& c) {
+    c.positions = Positions::ids(2, {60, 61, 5, 70, 71, 72});
+  });
+  for (const char* part : {"token 2 ", "batch row 0 ", " 5 ", "key 62"}) {
+    CHECK_THAT(third, Catch::Matchers::ContainsSubstring(part));
+  }
   CHECK(error<ConfigError>([](Call& c) {
           c.positions = Positions::range(60, 3);
           c.options.key_positions = Positions::range(0, 73);
         }) == "nothing was thrown");
+}
+
+TEST_CASE("positions of cached keys are needed only where attention reads positions",
+          "[mha][cache]") {
+  using Plain = posenc::MultiHeadAttention<float, Rope>;
+  Plain module({.model_dim = 8, .heads = 2},
+               Rope(posenc::Frequencies::from_inv_freq(std::vector{1.0, 0.5})));
+  module.randomize(1);
+  Embeddings<float> x(1, 3, 8), out(1, 3, 8);
+  x.setConstant(1);
+  const auto message = [&](const posenc::AttentionOptions<float>& options) {
+    KvCache<float> cache({.kv_heads = 2, .head_dim = 4, .capacity = 128});
+    const std::vector<Index> sequences{0};
+    return message_of<ConfigError>([&] {
+      module.forward(bsd(x), Positions::range(60, 3), cache, sequences, bsd(out), options);
+    });
+  };
+  CHECK(message({.causal = Causal::BottomRight}) == "nothing was thrown");
+  CHECK(message({.causal = Causal::BottomRight, .dropout = {.probability = 0.5, .seed = 1}}) !=
+        "nothing was thrown");
 }
 
 TEST_CASE("a window that reaches evicted keys is rejected before the ring evicts more",

@@ -37,6 +37,7 @@ TEMPLATE_TEST_CASE("parameters are dense rows that start as zeros", "[parameters
   copy.resize(4, 3);
   CHECK(copy == posenc::ParameterMatrix<T>(4, 3));
   CHECK(copy != posenc::ParameterMatrix<T>(3, 4));
+  CHECK(posenc::ParameterMatrix<T>(2, 3) != posenc::ParameterMatrix<T>(4, 3));
   copy(0) = std::numeric_limits<T>::quiet_NaN();
   CHECK(copy != copy);
   CHECK(posenc::ParameterMatrix<T>().size() == 0);
