@@ -28,7 +28,7 @@ double ulps(double got, const Mpfr& want, double allowed) {
 /// Returns the error of the gradient of a FIRE network's output weight, as a share of its bound.
 template <class Real>
 double fire_gradient_share(const Point& p) {
-  constexpr std::size_t num_queries = 4, num_keys = 500;
+  constexpr std::size_t query_count = 4, key_count = 500;
   const posenc::FireParameters parameters{.c = p[0],
                                           .threshold = p[1],
                                           .hidden_weight = {p[4]},
@@ -36,22 +36,22 @@ double fire_gradient_share(const Point& p) {
                                           .output_weight = {1},
                                           .output_bias = {0}};
   const posenc::Fire fire(parameters);
-  std::vector<double> queries(num_queries), keys(num_keys);
-  for (std::size_t i = 0; i < num_queries; ++i) queries[i] = p[2] + static_cast<double>(i);
-  for (std::size_t j = 0; j < num_keys; ++j) keys[j] = p[3] + static_cast<double>(j);
-  std::vector<Real> grad(num_queries * num_keys);
+  std::vector<double> queries(query_count), keys(key_count);
+  for (std::size_t i = 0; i < query_count; ++i) queries[i] = p[2] + static_cast<double>(i);
+  for (std::size_t j = 0; j < key_count; ++j) keys[j] = p[3] + static_cast<double>(j);
+  std::vector<Real> grad(query_count * key_count);
   support::Random(static_cast<std::uint64_t>(p[6])).fill_normal(grad);
   auto gradient = fire.zero_gradient();
-  fire.add_gradient<Real>(0, queries, keys, {grad.data(), num_queries, num_keys, num_keys},
+  fire.add_gradient<Real>(0, queries, keys, {grad.data(), query_count, key_count, key_count},
                           gradient);
   long double want = 0, magnitudes = 0;
-  for (std::size_t i = 0; i < num_queries; ++i) {
+  for (std::size_t i = 0; i < query_count; ++i) {
     const auto farthest = static_cast<long double>(std::max(queries[i], p[1]));
     const long double norm = std::log1p(static_cast<long double>(p[0]) * farthest) + 1e-6;
-    for (std::size_t j = 0; j < num_keys; ++j) {
+    for (std::size_t j = 0; j < key_count; ++j) {
       const auto d = static_cast<long double>(std::abs(queries[i] - keys[j]));
       const long double x = std::log1p(static_cast<long double>(p[0]) * d) / norm;
-      const auto g = static_cast<long double>(grad[i * num_keys + j]);
+      const auto g = static_cast<long double>(grad[i * key_count + j]);
       want +=
           g * std::max(static_cast<long double>(p[4]) * x + static_cast<long double>(p[5]), 0.0L);
       magnitudes += std::abs(g) * (std::abs(static_cast<long double>(p[4])) * x +
