@@ -254,7 +254,7 @@ TEST_CASE("a module over a cache takes a ragged batch as a call for each sequenc
                 {.causal = Causal::BottomRight, .window = window, .cu_seqlens_q = offsets});
           }) ==
           "posenc::MultiHeadAttention::forward: options.key_positions must be set if positions "
-          "differ from key indices: token 0 of batch row 0 stands at 0 but will be key " +
+          "differ from key indices: token 0 of batch row 0 has position 0 but becomes key " +
               std::to_string(starts[0]));
     CHECK(same(together, before));
     CHECK_THROWS_AS(module.forward(view(x.data(), total), positions, together, sequences,

@@ -40,7 +40,7 @@ void refuses(const std::vector<float>& memory, const std::string& name, const st
   } catch (const ShapeError& error) {
     const std::string message = error.what();
     INFO(message);
-    CHECK(message.find(name + " is written") != std::string::npos);
+    CHECK(message.find(name + " is an output") != std::string::npos);
     CHECK(message.find("its " + stride + " is") != std::string::npos);
   }
   CHECK(memory == before);

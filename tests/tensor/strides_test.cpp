@@ -59,7 +59,7 @@ void check_rejected(const std::vector<float>& memory, const std::string& name,
   } catch (const ShapeError& error) {
     const std::string message = error.what();
     INFO(message);
-    CHECK(message.find(name + " is written") != std::string::npos);
+    CHECK(message.find(name + " is an output") != std::string::npos);
     CHECK(message.find("its " + stride + " is") != std::string::npos);
     CHECK(message.find(name + " is [") != std::string::npos);
   }
