@@ -3,6 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/call_diagnostics.hpp>
+#include <posenc/core/list_view.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -24,6 +25,9 @@ class IndexSpan {
   /// Overload for 32-bit integers.
   constexpr IndexSpan(const std::int32_t* first, std::size_t count) noexcept
       : short_(first), count_(count) {}
+  /// Views a parameter of another call. Separate from other ranges, because the constraints of
+  /// std::span compile slowly.
+  constexpr IndexSpan(ListView<Index> list) noexcept : IndexSpan(list.data(), list.size()) {}
   /// Views a range that converts to a std::span of 32-bit or 64-bit integers. Another argument does
   /// not compile.
   template <class Range>
