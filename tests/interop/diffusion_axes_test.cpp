@@ -83,6 +83,9 @@ TEST_CASE("encodings of diffusion models that cannot be are rejected", "[rope][g
         "posenc::wan: head_dim must be even and at least 6 but is 127");
   CHECK(error([] { posenc::cogvideox(24); }) ==
         "posenc::cogvideox: head_dim must be divisible by 16 but is 24");
+  CHECK(error([] { posenc::cogvideox(0); }) != "nothing was thrown");
+  CHECK(error([] { posenc::lumina_next({.head_dim = 72, .ntk_factor = 1e101}); }) ==
+        "posenc::lumina_next: ntk_factor must lie between 1 and 1e100 but is 1e+101");
   CHECK(error([] { posenc::lumina_next({.head_dim = 70}); }) ==
         "posenc::lumina_next: head_dim must be divisible by 4 and at least 4 but is 70");
   CHECK(error([] { posenc::lumina_next({.head_dim = 72, .ntk_factor = 0.5}); }) ==

@@ -243,6 +243,8 @@ TEST_CASE("sequences that cannot be are rejected", "[positions][diffusion][error
           posenc::video_grid(
               {.rows = 1, .cols = 1, .frame_step = std::numeric_limits<double>::infinity()});
         }) == "posenc::video_grid: frame_step must be finite and not negative but is inf");
+  CHECK(error([] { posenc::video_grid({.rows = 1, .cols = 1, .frame_step = -1}); }) ==
+        "posenc::video_grid: frame_step must be finite and not negative but is -1");
   CHECK(error([] { posenc::flux_positions(-3, {.rows = 2, .cols = 2}); }) ==
         "posenc::flux_positions: text must not be negative but is -3");
   CHECK(error([] { posenc::hunyuan_video_positions({.rows = 1, .cols = 1}, Index{1} << 53); }) ==

@@ -183,6 +183,8 @@ TEST_CASE("grids and augmentations that cannot be are rejected", "[positions][di
   CHECK(shape({.rows = 2, .cols = 2, .prefix_tokens = -4}) ==
         "posenc::dinov3_grid: prefix_tokens must not be negative, and at most 2^53 with the "
         "patches, but are -4");
+  CHECK_THAT(shape({.rows = 2, .cols = 2, .prefix_tokens = (Index{1} << 53) - 3}),
+             Catch::Matchers::ContainsSubstring("prefix_tokens"));
   const auto config = [](Dinov3Augmentation how) {
     return message_of<posenc::ConfigError>([&] { posenc::draw_dinov3_augmentation(how); });
   };
@@ -191,6 +193,7 @@ TEST_CASE("grids and augmentations that cannot be are rejected", "[positions][di
         "posenc::draw_dinov3_augmentation: shift must be finite and not negative but is -0.5");
   CHECK(config({.shift = nan}) ==
         "posenc::draw_dinov3_augmentation: shift must be finite and not negative but is nan");
+  CHECK(config({.jitter = 1e100}) == "nothing was thrown");
   CHECK(config({.jitter = 0.5}) ==
         "posenc::draw_dinov3_augmentation: jitter must lie between 1 and 1e100 but is 0.5");
   CHECK(config({.rescale = 1e101}) ==

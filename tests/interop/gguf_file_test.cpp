@@ -81,6 +81,7 @@ GgufWriter everything() {
       .text("long", std::string(5000, 'x'))
       .texts("words", {"a", "bc", ""})
       .array<std::int32_t>("list", GgufWriter::Int32, {16, 24, 24, 0})
+      .array<std::int16_t>("shorts", GgufWriter::Int16, {1, -2, 3})
       .array<std::uint8_t>("flags", GgufWriter::Bool, {1, 0})
       .array<float>("scores", GgufWriter::Float32, {1, 2})
       .array<std::uint8_t>("longest", GgufWriter::UInt8, std::vector<std::uint8_t>(5000, 7))
@@ -112,12 +113,13 @@ TEST_CASE("values and rotary tensors are read", "[interop][gguf]") {
     CHECK(file.flag("yes") == true);
     CHECK(file.flag("no") == false);
     CHECK(file.integers("list") == std::vector<Index>{16, 24, 24, 0});
+    CHECK(file.integers("shorts") == std::vector<Index>{1, -2, 3});
     CHECK(file.integers("flags") == std::vector<Index>{1, 0});
     CHECK(file.integers("i32") == std::vector<Index>{-3});
     CHECK(file.is_number("i32"));
     CHECK_FALSE(file.is_number("list"));
     CHECK(file.keys("lo") == std::vector<std::string>{"long", "longest"});
-    CHECK(file.keys().size() == 20);
+    CHECK(file.keys().size() == 21);
     CHECK(file.rope_tensor("rope_freqs.weight") == std::vector<double>{1, 2, 4.5});
     CHECK(file.rope_tensor("rope_factors_long.weight") ==
           std::vector<double>{1, -2.5, std::ldexp(1.0, -24),
@@ -301,6 +303,9 @@ TEST_CASE("tensors that lie are refused", "[interop][gguf]") {
         tensor({16}).integer("general.alignment", alignment),
         "general.alignment must be a power of two up to 2^31 but is " + std::to_string(alignment));
   }
+  check_rejected(
+      tensor({16}).number("general.alignment", GgufWriter::UInt64, std::uint64_t{1} << 32),
+      "general.alignment must be a power of two up to 2^31 but is 4294967296");
   check_rejected(tensor({16}).integer("general.alignment", 0x80000000U),
                  "the file ends within the padding");
   check_rejected(tensor({16}).text("general.alignment", "32"),

@@ -116,6 +116,8 @@ TEST_CASE("widths of heads, where layers differ and where values are narrower", 
   json apart = gemma;
   apart["attention_k_eq_v"] = false;
   CHECK(layer(apart, 5).kv_heads == 8);
+  apart["num_global_key_value_heads"] = 0;
+  CHECK_THROWS_AS(posenc::read_hf_config(apart), posenc::ConfigError);
 }
 
 TEST_CASE("windows by type, by habit of the class, and by a switch", "[interop]") {

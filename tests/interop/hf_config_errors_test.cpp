@@ -209,6 +209,21 @@ TEST_CASE("values out of range are refused", "[interop]") {
   check_rejected(with(config(), {{"num_attention_heads", 0}}),
                  "read_hf_config: hidden_size 4096 and num_attention_heads 0 do not define the "
                  "width of a head");
+  CHECK_THROWS_WITH(read_hf_config(with(config(), {{"hidden_size", 0}})),
+                    Catch::Matchers::ContainsSubstring("hidden_size 0 and num_attention_heads 32"));
+  CHECK_NOTHROW(read_hf_config(with(config(), {{"rotary_value", false}})));
+  CHECK_THROWS_AS(read_hf_config(with(config(), {{"rotary_value", true}})), ConfigError);
+  const auto ernie =
+      with(config("ernie4_5_vl_moe_text"),
+           {{"rope_theta", 500000},
+            {"rope_scaling", {{"rope_type", "default"}, {"mrope_section", {22, 22, 20}}}}});
+  CHECK_NOTHROW(read_hf_config(with(ernie, {{"rope_3d", true}})));
+  CHECK_THROWS_AS(read_hf_config(with(ernie, {{"rope_3d", false}})), ConfigError);
+  const json dynamic = {{"type", "dynamic-yarn"}, {"original_max_position_embeddings", 1024}};
+  CHECK_NOTHROW(read_hf_config(with(config(), {{"rope_scaling", with(dynamic, {{"factor", 4}})}})));
+  CHECK_THROWS_AS(
+      read_hf_config(with(config(), {{"rope_scaling", with(dynamic, {{"factor", "four"}})}})),
+      ConfigError);
   check_rejected(with(config(), {{"partial_rotary_factor", 1.5}}),
                  "read_hf_config: partial_rotary_factor must lie in (0, 1] but is 1.5");
   const std::string dim =

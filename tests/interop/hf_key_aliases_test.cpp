@@ -133,6 +133,8 @@ TEST_CASE("files with names of their own", "[interop]") {
   check_rejected(
       config("deci", {{"num_key_value_heads_per_layer", {4}}}),
       "'num_key_value_heads_per_layer' in the configuration must have an entry for each layer");
+  CHECK_THROWS_AS(read_hf_config(config("deci", {{"num_key_value_heads_per_layer", {4, 2, 0, 4}}})),
+                  posenc::ConfigError);
 
   // There are as many query heads as KV heads for each expert of a token.
   const auto jetmoe = read_hf_config(bare("jetmoe", {{"hidden_size", 2048},

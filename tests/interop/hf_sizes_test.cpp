@@ -127,6 +127,7 @@ TEST_CASE("invalid sizes are errors that name the key", "[interop][hf]") {
     const std::string range =
         std::string("must lie between ") + (may_be_zero ? "0" : "1") + " and 2147483647";
     rejects(-1, range);
+    if (!may_be_zero) rejects(0, range);
     rejects(2147483648, range);
     rejects("512", "must be an integer");
     rejects(true, "must be an integer");

@@ -3,8 +3,10 @@
 // the work is linear in the size of the text.
 #include "support/allocations.hpp"
 #include "support/catch.hpp"
+#include "support/guarded.hpp"
 #include <posenc/interop/detail/json_keys.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <string>
@@ -98,6 +100,8 @@ TEST_CASE("JSON is read as nlohmann reads it", "[interop][json]") {
                            R"("a\"\\\/\b\f\n\r\tz")",
                            R"("\u0041\u00e9\u20ac\ud83d\ude00")",
                            "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\x7f\"",
+                           R"("\ud800\udc00\udbff\udfff\ud7ff\ue000")",
+                           "\"\xe2\x82\xad\xf4\x8f\xbf\xbf\xc2\x80\xed\x9f\xbf\"",
                            "[]",
                            "{}",
                            " [ 1 , [ ] , { } ] ",
@@ -157,6 +161,9 @@ TEST_CASE("what is not JSON is refused with reason and place", "[interop][json]"
   refuse_json("\"\\", "the text ends within an escape: line 1, column 2 (byte 2)");
   refuse_json(R"("\x41")", "this is not a valid escape: line 1, column 2 (byte 2)");
   refuse_json(R"("\u00g0")", "this is not a valid escape: line 1, column 2 (byte 2)");
+  // The second escape is wrong.
+  CHECK_THROWS_WITH(parse_json(R"("\ud83d\xde00")"),
+                    Catch::Matchers::ContainsSubstring("column 8"));
   for (const char* text : {R"("\ud83d")", R"("\ude00")", R"("\ud83dx")", R"("\ud83d\u0041")"}) {
     refuse_json(text, "a surrogate has no partner: line 1, column 2 (byte 2)");
   }
@@ -164,6 +171,16 @@ TEST_CASE("what is not JSON is refused with reason and place", "[interop][json]"
        {"\"\x80\"", "\"\xc0\xaf\"", "\"\xe0\x80\xaf\"", "\"\xed\xa0\x80\"", "\"\xf4\x90\x80\x80\"",
         "\"\xf5\x80\x80\x80\"", "\"\xe2\x82\"", "\"\xc3"}) {
     refuse_json(text, "this is not UTF-8: line 1, column 2 (byte 2)");
+  }
+}
+
+TEST_CASE("a text that ends within a character is read to its end alone", "[interop][json]") {
+  for (const std::string text : {"\"\xc3", "\"\xe2\x82", "\"\xf0\x9f\x98", "\"\\u00e", "-"}) {
+    const auto size = static_cast<posenc::Index>(text.size());
+    support::Guarded<char> memory(size);
+    char* const at = memory.last(size);
+    std::copy(text.begin(), text.end(), at);
+    CHECK_THROWS_AS(JsonParser("test", std::string_view(at, text.size())).parse(), ConfigError);
   }
 }
 

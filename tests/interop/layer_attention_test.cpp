@@ -63,6 +63,8 @@ TEST_CASE("attention that cannot be right is refused", "[interop]") {
   };
   refuse_model([](auto& m) { m.attention[0].heads = 0; },
                "heads of layer 0 must be from 1 to 1048576 but is 0");
+  refuse_model([](auto& m) { m.attention[0].head_dim = 65537; },
+               "head_dim of layer 0 must be from 1 to 65536 but is 65537");
   refuse_model([](auto& m) { m.attention[0].kv_heads = 3; },
                "the 32 heads of layer 0 are not a multiple of its 3 kv_heads");
   refuse_model(

@@ -5,6 +5,8 @@
 #include "support/throws.hpp"
 #include <posenc/interop/multimodal_axes.hpp>
 
+#include <vector>
+
 namespace multimodal_axes_test {
 
 using posenc::ConfigError;
@@ -64,6 +66,10 @@ TEST_CASE("sections of multimodal models that cannot be are rejected", "[axes][e
         posenc::ernie_axes({3, 4, 2});
       }) ==
       "posenc::ernie_axes: there must be 3 sections [h, w, t] with h == w but they are [3, 4, 2]");
+  for (const std::vector<posenc::Index>& sections :
+       {std::vector<posenc::Index>{2, 2}, {2, 2, 2, 2}}) {
+    CHECK(error([&] { posenc::ernie_axes(sections); }) != "nothing was thrown");
+  }
   CHECK(error([] {
           posenc::ernie_axes({-3, -3, 2});
         }) == "posenc::ernie_axes: sections must lie between 0 and 65536 but are [-3, -3, 2]");

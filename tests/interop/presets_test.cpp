@@ -195,7 +195,10 @@ TEST_CASE("presets of other encodings make their encoders", "[interop]") {
   CHECK_NOTHROW(posenc::Alibi(presets::bloom_176b()));
   CHECK_NOTHROW(posenc::Alibi(presets::mpt_7b()));
   CHECK(presets::opt(768).config.row_offset == 2);
+  CHECK(presets::transformer_base().model_dim == 512);
   CHECK(presets::qwen2_vl_vision_tower().axis_count() == 2);
+  CHECK(presets::qwen2_vl_vision_tower().frequencies().inv_freq()[19] ==
+        Approx(std::pow(10000.0, -19 / 20.0)).epsilon(1e-12));
   CHECK(presets::bert_base().rows == 512);
   CHECK(presets::gpt2().rows == 1024);
 }

@@ -115,6 +115,10 @@ TEST_CASE("parts that contradict themselves are rejected", "[positions][prompt][
   CHECK(error({.text = -1}) == name +
                                    "text, padding, rows, cols and frames must not be negative "
                                    "but are [-1, 0, 0, 0, 1]");
+  CHECK(error({.rows = 2, .cols = 2, .frames = 0}) == "nothing was thrown");
+  CHECK(error({.rows = 2, .cols = -3}) == name +
+                                              "text, padding, rows, cols and frames must not be "
+                                              "negative but are [0, 0, 2, -3, 1]");
   CHECK(error({.text = 1, .padding = 2}) ==
         name +
             "a part must be text, padding or an image, but one has text 1, padding 2, rows 0 and "

@@ -30,6 +30,7 @@ TEST_CASE("settings of towers that cannot be right are refused", "[interop][visi
   };
   CHECK(validation_error([](auto& t) { t.patch_size = 0; }) ==
         "posenc::VisionSettings: patch_size must be from 1 to 2^20 but is 0");
+  CHECK(validation_error([](auto& t) { t.patch_size = 1 << 20; }) == "nothing was thrown");
   CHECK(validation_error([](auto& t) { t.table->rows = 0; }) ==
         "posenc::VisionSettings: rows of the table must be from 1 to 2^20 but is 0");
   CHECK(validation_error([](auto& t) { t.softmax_scale = -1; }) ==
