@@ -83,6 +83,16 @@ export class Browser {
 
   async type(text) { await this.send('Input.insertText', { text }); }
 
+  /** Drops a file on an element, as from a file manager. Calls meanwhile() while the file is held over it. */
+  async drop(element, file, meanwhile) {
+    await this.value(`${element}.scrollIntoView({ block: 'center' })`);
+    const [x, y] = await this.value(`(() => { const r = ${element}.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()`);
+    const data = { items: [], files: [file], dragOperationsMask: 1 };
+    for (const type of ['dragEnter', 'dragOver']) await this.send('Input.dispatchDragEvent', { type, x, y, data });
+    await meanwhile();
+    await this.send('Input.dispatchDragEvent', { type: 'drop', x, y, data });
+  }
+
   /** Writes a picture of a part {x, y, width, height} of the page, or of all of it. */
   async picture(file, clip) {
     const size = (await this.send('Page.getLayoutMetrics')).cssContentSize;

@@ -121,18 +121,36 @@ for (const width of [390, 1400]) {
   await fits(width);
 }
 
-// config.json: examples by keyboard, a file, and errors.
+// config.json: examples by keyboard, a file that is picked or dropped, and errors.
 const config = "document.querySelector('#config')";
 const report = "document.querySelector('pre.report')";
+const isNative = async (name) => {
+  const native = execFileSync(inspect, [join(configs, `${name}.json`)], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+  const text = await browser.value(`${report}.textContent`);
+  expect(text === native, `${name}: not the text of posenc_inspect, but\n${text}`);
+};
 for (const name of ['gemma-3-4b', 'gpt-oss-20b', 'deepseek-v3']) {
   await choose(choice('inspect', 'Example'), name);
-  const native = execFileSync(inspect, [join(configs, `${name}.json`)], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
-  expect(await browser.value(`${report}.textContent`) === native, `${name}: not the text of posenc_inspect, but\n${await browser.value(`${report}.textContent`)}`);
+  await isNative(name);
 }
 const { root } = await browser.send('DOM.getDocument');
 const { nodeId } = await browser.send('DOM.querySelector', { nodeId: root.nodeId, selector: '#file' });
 await browser.send('DOM.setFileInputFiles', { nodeId, files: [join(configs, 'mistral-7b-v0.1.json')] });
 await browser.until(`${report}.textContent.startsWith('mistral')`);
+await isNative('mistral-7b-v0.1');
+expect(await browser.value(`${choice('inspect', 'Example')}.value`) === '', 'a picked file is no example');
+for (const place of ['#inspect .figure', 'h1']) {
+  const name = place === 'h1' ? 'llama-3.1-8b' : 'qwen2.5-7b-yarn';
+  await browser.drop(`document.querySelector('${place}')`, join(configs, `${name}.json`), async () => {
+    const outline = await browser.value("getComputedStyle(document.querySelector('#inspect .figure')).outlineStyle");
+    expect(outline === 'dashed', 'a file that is held over the page shows where it goes');
+  });
+  await browser.until(`${report}.textContent.startsWith('${name.slice(0, 5)}')`);
+  await isNative(name);
+  const { shown, outline } = await browser.value(`(() => { const r = ${report}.getBoundingClientRect();
+    return { shown: r.top < innerHeight && r.bottom > 0, outline: getComputedStyle(document.querySelector('#inspect .figure')).outlineStyle }; })()`);
+  expect(shown && outline === 'none', `dropped on ${place}: the report is ${shown ? '' : 'not '}in sight, the outline ${outline}`);
+}
 const paste = async (text) => {
   await tabTo(config);
   await browser.value(`${config}.select()`);

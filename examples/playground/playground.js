@@ -137,22 +137,38 @@ function inspectFigure(container, library, examples) {
     }
   };
   const show = (text) => { area.value = text; draw(); };
-  const read = async (file) => { if (file) show(await file.slice(0, 2 ** 24).text()); };
+  const read = async (file) => {
+    if (!file) return;
+    example.select.value = '';
+    show(await file.slice(0, 2 ** 24).text());
+  };
   const example = makeSelect('Example', [['', 'none'], ...Object.keys(examples).map((name) => [name, name])], '', () => {
-    if (example.select.value) show(examples[example.select.value]);
+    if (!example.select.value) return;
+    pick.value = '';
+    show(examples[example.select.value]);
   });
   const pairing = makeSelect('Pairing', [[0, 'that of the model'], [1, 'interleaved'], [2, 'half']], 0, draw);
   pick.addEventListener('change', () => read(pick.files[0]));
-  area.addEventListener('input', draw);
-  container.addEventListener('dragover', (event) => { event.preventDefault(); container.classList.add('dropping'); });
-  container.addEventListener('dragleave', () => container.classList.remove('dropping'));
-  container.addEventListener('drop', (event) => {
+  area.addEventListener('input', () => { example.select.value = ''; draw(); });
+  // The whole page accepts files, because a browser leaves the page for a file that is dropped beside the figure.
+  const hasFile = (event) => event.dataTransfer.types.includes('Files');
+  const mark = (isOver) => container.classList.toggle('dropping', isOver);
+  document.addEventListener('dragover', (event) => {
+    if (!hasFile(event)) return;
     event.preventDefault();
-    container.classList.remove('dropping');
+    mark(true);
+  });
+  document.addEventListener('dragleave', (event) => { if (!event.relatedTarget) mark(false); });
+  document.addEventListener('drop', (event) => {
+    if (!hasFile(event)) return;
+    event.preventDefault();
+    mark(false);
+    pick.value = '';  // the name that it shows
     read(event.dataTransfer.files[0]);
+    container.scrollIntoView();
   });
   container.replaceChildren(
-    make('div', { class: 'fields' }, make('div', { class: 'field' }, make('label', { for: 'file' }, 'File, picked or dropped here'), pick), example.element, pairing.element),
+    make('div', { class: 'fields' }, make('div', { class: 'field' }, make('label', { for: 'file' }, 'File, picked or dropped on this page'), pick), example.element, pairing.element),
     make('label', { for: 'config' }, 'Or its text'), area, output);
   example.select.value = Object.keys(examples)[0];
   show(examples[example.select.value]);

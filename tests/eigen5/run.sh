@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Builds posenc with Eigen 5 as CMake finds it: a sample of the tests (tensors, threads, rotation, the module, attention's
-# bits), and a consumer of the installed package.
+# Builds posenc with Eigen 5 as CMake finds it: a sample of the tests (tensors, threads, rotation, the module, bits), and a
+# consumer of the installed package.
 #
 #   tests/eigen5/run.sh <directory to build in>
 #
@@ -57,14 +57,14 @@ fi
 echo "-- Eigen 5 in $eigen5_dir"
 
 tests=(test_tensor test_threads)
-[[ "$(uname -m)" == x86_64 ]] && tests+=(attention_bits_avx2)
+[[ "$(uname -m)" == x86_64 ]] && tests+=(posenc_bits_avx2)
 quietly cmake --preset test -S "$source_dir" -B "$build/eigen5" -D Eigen3_DIR="$eigen5_dir" -D POSENC_BUILD_EXAMPLES=OFF
 cmake --build "$build/eigen5" --target "${tests[@]}"
 "$build/eigen5/tests/test_tensor"
 "$build/eigen5/tests/test_threads" 2>&1 | tee "$work/output"
 grep --quiet 'Eigen 5' "$work/output" || { echo "the tests were compiled with another Eigen" >&2; exit 1; }
 if [[ "$(uname -m)" == x86_64 ]]; then
-  "$build/eigen5/tests/attention_bits_avx2" "$source_dir/tests/attention/bits/record" || [[ $? == 77 ]]  # 77: no AVX2
+  "$build/eigen5/tests/posenc_bits_avx2" "$source_dir/tests/bits/HASHES" || [[ $? == 77 ]]  # 77: no AVX2
 fi
 
 echo "-- find_package(posenc), with Eigen 5"

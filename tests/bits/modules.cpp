@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "calls.hpp"
+#include "attention.hpp"
 #include <posenc/attention/merge.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/nn/multi_head_attention.hpp>
@@ -27,10 +27,10 @@ void report_linear(const std::string& type) {
     for (Index n = 0; n < out; ++n) linear.bias.data()[n] = static_cast<T>(random.number());
     for (const Index rows : {1, 2, 13, 40}) {
       Heads<T> x(1, rows, 1, in, random), y(1, rows, 1, out);
-      linear.apply(tokens(x, 0, rows), tokens(y, 0, rows));
+      linear.apply(tokens(x, 0, rows), tokens(y, 0, rows), nullptr, Threads{});
       hash.add(y.values);
     }
-    report(type + "/linear/" + std::to_string(in) + "_to_" + std::to_string(out), hash);
+    report("linear/" + type + "/" + std::to_string(in) + "_to_" + std::to_string(out), hash);
   }
 }
 
@@ -50,19 +50,19 @@ void report_module(const std::string& type) {
   options.causal = posenc::Causal::BottomRight;
   options.dropout = {0.2, 5};
   module.forward(tokens(x, 0, length), posenc::Positions::range(0, length),
-                 tokens(whole, 0, length), options);
+                 tokens(whole, 0, length), options, {}, Threads{});
   Hash hash;
   hash.add(whole.values);
-  report(type + "/module/whole", hash);
+  report("module/" + type + "/whole", hash);
 
   Heads<T> cross(batch, 20, 1, 72);
   options.causal = posenc::Causal::No;
   module.forward(tokens(x, 9, 20), posenc::Positions::range(9, 20), tokens(x, 0, length),
                  tokens(x, 0, length), posenc::Positions::range(0, length), tokens(cross, 0, 20),
-                 options);
+                 options, {}, Threads{});
   Hash of_cross;
   of_cross.add(cross.values);
-  report(type + "/module/cross", of_cross);
+  report("module/" + type + "/cross", of_cross);
 
   options.causal = posenc::Causal::BottomRight;
   options.window = posenc::sliding_window(50);
@@ -73,11 +73,11 @@ void report_module(const std::string& type) {
   for (Index first = 0; first < length; first += 7) {
     const Index count = (std::min)(Index{7}, length - first);
     module.forward(tokens(x, first, count), posenc::Positions::range(first, count), cache,
-                   sequences, tokens(decoded, first, count), options);
+                   sequences, tokens(decoded, first, count), options, {}, Threads{});
   }
   Hash of_cache;
   of_cache.add(decoded.values);
-  report(type + "/module/ring", of_cache);
+  report("module/" + type + "/ring", of_cache);
 }
 
 /// Merges the results of two halves of the keys.
@@ -89,10 +89,10 @@ void report_merge(const std::string& type) {
   run(a);
   run(b);
   posenc::merge(a.out.view(), a.memory.lse, posenc::HeadsView<const T>(b.out.view()),
-                posenc::LseView<const posenc::Compute<T>>(b.memory.lse));
+                posenc::LseView<const posenc::Compute<T>>(b.memory.lse), Threads{});
   Hash hash;
   a.add_results(hash);
-  report(type + "/merge", hash);
+  report("merge/" + type, hash);
 }
 
 template <class T>

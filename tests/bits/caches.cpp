@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "calls.hpp"
+#include "attention.hpp"
 #include <posenc/kv/cached_attention.hpp>
 #include <posenc/kv/kv_cache.hpp>
 
@@ -25,9 +25,9 @@ void report_cache(const std::string& name, const Shape& shape, const posenc::KvC
     cache.append(sequences, c.k.tokens(first, count), c.v.tokens(first, count));
     auto q = c.q.tokens(first, count), out = c.out.tokens(first, count);
     if (c.bias) {
-      posenc::attention(q, cache, sequences, out, c.options, *c.bias, c.memory, Turns{});
+      posenc::attention(q, cache, sequences, out, c.options, *c.bias, c.memory, Threads{});
     } else {
-      posenc::attention(q, cache, sequences, out, c.options, {}, c.memory, Turns{});
+      posenc::attention(q, cache, sequences, out, c.options, {}, c.memory, Threads{});
     }
   };
   for (Index first = 0; first < shape.queries; first += piece) {
@@ -44,7 +44,11 @@ void report_cache(const std::string& name, const Shape& shape, const posenc::KvC
   cache.copy_keys(0, oldest, k.view(), v.view());
   hash.add(k.values);
   hash.add(v.values);
-  report("cache/" + name, hash);
+  report("kv/" + name, hash);
+  Hash contents;
+  contents.add(k.values);
+  contents.add(v.values);
+  report("kv/" + name + "/contents", contents);
 }
 
 template <class T, class S>

@@ -7,10 +7,10 @@
 
 #include <concepts>
 
-// With POSENC_SAMPLE_OF_RECORD the cases are those of some types.
+// With POSENC_SAMPLE_OF_HASHES the cases are those of some types.
 namespace bits {
 
-#if !defined(POSENC_SAMPLE_OF_RECORD)
+#if !defined(POSENC_SAMPLE_OF_HASHES)
 constexpr bool is_sample = false;
 #else
 constexpr bool is_sample = true;

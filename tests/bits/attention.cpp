@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "calls.hpp"
+#include "attention.hpp"
 
 #include <Eigen/Core>
 
@@ -13,7 +13,7 @@ void report_calls_of(const std::string& name, Type type) {
 
 }  // namespace
 
-void report_all_calls() {
+void report_all_attention() {
   report_calls_of<float>("float", Type::Float);
   report_calls_of<double>("double", Type::Double);
   report_calls_of<Eigen::half>("half", Type::Half);

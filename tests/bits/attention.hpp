@@ -269,17 +269,14 @@ const std::vector<Fill<T>>& option_sets() {
   return all;
 }
 
-/// Prints "<name> <hash>".
-void report(const std::string& name, const Hash& hash);
-
 template <class T>
-void run(Call<T>& c, const Turns& turns = {}) {
+void run(Call<T>& c) {
   if (c.bias) {
     posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.out.view(), c.options, *c.bias,
-                      c.memory, turns);
+                      c.memory, Threads{});
   } else {
     posenc::attention(c.q.view(), c.k.view(), c.v.view(), c.out.view(), c.options, {}, c.memory,
-                      turns);
+                      Threads{});
   }
 }
 
@@ -308,7 +305,8 @@ void report_calls(const std::string& name_of_type, Type type) {
     run(c);
     Hash hash;
     c.add_results(hash);
-    report(name_of_type + "/" + shape.name + (packed ? "/packed_" : "/") + set, hash);
+    report("attention/" + name_of_type + "/" + shape.name + (packed ? "/packed_" : "/") + set,
+           hash);
   };
   const auto offset = static_cast<std::size_t>(type);
   std::uint64_t seed = 0;
@@ -333,10 +331,10 @@ void report_calls(const std::string& name_of_type, Type type) {
   Call<T> c({"split", 1, 4, 2, 3, 900, 24, 24}, ++seed);
   c.slope();
   c.sinks();
-  run(c, {.threads = 16, .part = 1});
+  run(c);
   Hash hash;
   c.add_results(hash);
-  report(name_of_type + "/split/slope", hash);
+  report("attention/" + name_of_type + "/split/slope", hash);
 }
 
 }  // namespace bits

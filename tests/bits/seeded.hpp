@@ -11,10 +11,11 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string>
+#include <thread>
 #include <vector>
 
-// Means of the record of bits: numbers from a seed, tensors, and a hash of results. This file
-// includes no other header of the tests, so that it compiles with earlier versions of posenc.
+// Numbers from a seed, tensors, a hash of results, and a device.
 namespace bits {
 
 using posenc::Index;
@@ -67,6 +68,9 @@ class Hash {
   std::uint64_t hash_ = 0xcbf29ce484222325u;
 };
 
+/// Prints a case and its hash, or compares them with the file.
+void report(const std::string& name, const Hash& hash);
+
 /// Dense tensor [B, S, H, D].
 template <class T>
 struct Heads {
@@ -95,6 +99,12 @@ struct Heads {
             heads * dim,
             dim};
   }
+  /// Returns the tokens of a tensor with one head.
+  posenc::EmbeddingsView<T> tokens_as_rows() {
+    return {values.data(), batch, seq, dim, seq * dim, dim};
+  }
+  /// Returns the tokens of a tensor with one batch row and one head.
+  posenc::MatrixView<T> rows() { return {values.data(), seq, dim, dim}; }
 };
 
 /// Dense mask or scores [B, H, Sq, Sk]. Boolean elements are bytes, unlike those of vector<bool>.
@@ -118,21 +128,33 @@ struct Scores {
   }
 };
 
-/// Device whose threads run one after the other, with `part` units of work each.
-struct Turns {
+/// Device with a number of threads that the program sets. It cuts work into as many ranges.
+class Threads {
+ public:
   struct Cost {
     double bytes_loaded, bytes_stored, cycles;
   };
-  int threads = 1;
-  Index part = Index{1} << 40;
+  inline static int count = 1;
 
-  int numThreads() const { return threads; }
+  int numThreads() const { return count; }
+  int numThreadsInPool() const { return count; }
+  int currentThreadId() const { return id; }
   template <class Work>
-  void parallelFor(Index count, const Cost&, const Work& work) const {
-    for (Index first = 0; first < count; first += part) {
-      work(first, (std::min)(first + part, count));
+  void parallelFor(Index units, const Cost&, const Work& work) const {
+    std::vector<std::thread> threads;
+    for (Index n = 0; n < count; ++n) {
+      const Index first = units * n / count, last = units * (n + 1) / count;
+      if (first == last) continue;
+      threads.emplace_back([&work, n, first, last] {
+        id = static_cast<int>(n);
+        work(first, last);
+      });
     }
+    for (std::thread& thread : threads) thread.join();
   }
+
+ private:
+  inline static thread_local int id = -1;
 };
 
 /// Bias of minus a slope times the distance, with smaller slopes for later heads; it has no two
