@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# A changed hash needs a line in CHANGELOG.md: which names the checksum of HASHES.
+# A changed hash needs a line in CHANGELOG.md, which names the checksum of HASHES.
 #   cmake -D SOURCE_DIR=<project> -P check_changelog.cmake
 
 file(SHA256 "${SOURCE_DIR}/tests/bits/HASHES" checksum)
