@@ -85,7 +85,7 @@ mkdir "$work/moved"
 mv "$work/home/.local" "$work/moved/"
 rmdir "$work/home"
 mv "$work/moved" "$work/home"
-project find_package app "$(block cmake 'find_package(posenc 0.2 REQUIRED)')" "$link"
+project find_package app "$(block cmake 'find_package(posenc 0.3 REQUIRED)')" "$link"
 consume find_package
 project find_package_core without_eigen "$no_eigen" "$(block cmake 'COMPONENTS core')"
 consume find_package_core

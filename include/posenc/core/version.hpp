@@ -3,5 +3,5 @@
 
 // The only definition of the version. CMakeLists.txt reads it from this file.
 #define POSENC_VERSION_MAJOR 0
-#define POSENC_VERSION_MINOR 2
+#define POSENC_VERSION_MINOR 3
 #define POSENC_VERSION_PATCH 0
