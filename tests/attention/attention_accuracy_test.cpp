@@ -101,7 +101,7 @@ TEMPLATE_LIST_TEST_CASE("attention is at most twice as far off as a softmax in t
   std::array<Comparison, 4> kinds;
   for (std::uint64_t seed = 1; seed <= support::sampled(300); ++seed) {
     const Shape shape = random_shape(random);
-    RandomCall<T> call(seed, shape);
+    RandomCall<T> call(seed, shape, {.rounding = true});
     auto& c = call.c;
     for (auto* x : {&c.q, &c.k}) {
       x->for_each([&](T& value) { value = static_cast<T>(random.normal()); });
