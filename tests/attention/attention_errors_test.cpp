@@ -132,6 +132,10 @@ TEST_CASE("weights have the full shape, masks broadcast to it", "[attention][err
   CHECK(error_of<ShapeError>({.causal = Causal::No, .additive = additive.view()}) ==
         name + "additive [1, 1, 2, 5] must broadcast to [2, 4, 3, 5]");
   Mask<bool> mask(2, 2, 3, 5);
+  auto negative = mask.view();
+  negative.keys = -5;
+  CHECK(error_of<ShapeError>({.causal = Causal::No, .keep = negative}) ==
+        name + "keep [2, 2, 3, -5] must not have a negative extent");
   CHECK(error_of<ShapeError>({.causal = Causal::No, .keep = mask.view()}) ==
         name + "keep [2, 2, 3, 5] must broadcast to [2, 4, 3, 5]");
   CHECK(error_of<ShapeError>({.causal = Causal::No, .masked = mask.view()}) ==
@@ -198,8 +202,10 @@ TEST_CASE("a window needs sides and a place", "[attention][errors]") {
         sides + "0 and -7");
   const std::string place =
       name + "a window without a causal mask requires query_starts for 3 queries and 5 keys";
-  CHECK(error_of<ConfigError>({.causal = Causal::No, .window = {.left = 1}}) == place);
-  CHECK(error_of<ConfigError>({.causal = Causal::No, .window = {.right = 1}}) == place);
+  for (const Index reach : {0, 1}) {
+    CHECK(error_of<ConfigError>({.causal = Causal::No, .window = {.left = reach}}) == place);
+    CHECK(error_of<ConfigError>({.causal = Causal::No, .window = {.right = reach}}) == place);
+  }
   const std::vector<Index> cu_q{0, 1, 3}, cu_k{0, 2, 5};
   CHECK(error_of_row<ConfigError>({.causal = Causal::No,
                                    .window = {.left = 1},

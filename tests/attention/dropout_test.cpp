@@ -83,6 +83,17 @@ TEST_CASE("each argument of dropout counts, and query and key are not exchanged"
   }
 }
 
+TEST_CASE("the hash of dropout is the documented one", "[dropout]") {
+  // Computed with Python's integers.
+  STATIC_REQUIRE(posenc::detail::dropout_bits(0, 0, 0, 0) == 0);
+  CHECK(posenc::detail::dropout_bits(1, 2, 3, 4) == 0xc1c482b8u);
+  CHECK(posenc::detail::dropout_bits(0xdeadbeefu, 0x12345678u, 0x9abcdef0u, 0x0badf00du) ==
+        0xd3b1e396u);
+  CHECK(posenc::detail::dropout_threshold(0) == 0);
+  CHECK(posenc::detail::dropout_threshold(0.25) == 0x40000000u);
+  CHECK(posenc::detail::dropout_threshold(1 - 0x1p-53) == 0xffffffffu);
+}
+
 TEST_CASE("dropout is a pure function", "[dropout]") {
   const Dropout dropout{0.3, 42};
   const double first = dropout_factor(dropout, 1, 2, 3, 4);

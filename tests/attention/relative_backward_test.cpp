@@ -172,6 +172,9 @@ const std::vector<Shape>& shapes() {
        RelativeScale::Scaled, -50, 50, 2, true, true, 0, true},
       {1, 140, 135, 2, 1, 8, Causal::TopLeft, RelativeOrder::QueryMinusKey, BeyondTable::Refused,
        RelativeScale::Unscaled, -140, 280, 1, false, true},
+      // Columns far from the first one.
+      {1, 9, 9, 2, 2, 4, Causal::No, RelativeOrder::KeyMinusQuery, BeyondTable::Refused,
+       RelativeScale::Scaled, -300, 400, 1},
   };
   return all;
 }

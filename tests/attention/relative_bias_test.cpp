@@ -15,6 +15,7 @@
 
 #include <Eigen/Core>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -175,6 +176,13 @@ TEST_CASE("a relative bias that does not fit is refused before anything is writt
   CHECK(message_of<ShapeError>(rows_of_table(Index{1} << 31)) ==
         "posenc::attention: a relative table must have at most 2147483647 rows but has "
         "2147483648");
+  for (const Index limit : {Index{1} << 52, -(Index{1} << 52)}) {
+    CHECK(message_of<PositionError>(message([&](B& b) {
+            b.index.first = limit;
+            b.index.beyond = BeyondTable::Nothing;
+          })) == "nothing was thrown");
+  }
+  c.out.for_each([](float& value) { value = 7; });
   const std::vector<Index> rows{0, 9};
   CHECK(message_of<ShapeError>(message([&](B& b) { b.index.rows = rows; })) ==
         "posenc::attention: RelativeIndex::rows must lie within the table's 9 rows but one is 9");
@@ -232,6 +240,34 @@ TEST_CASE("keys that a query does not see may be beyond a relative table",
         "the query at 0 attends to the key at 1");
 }
 
+TEST_CASE("a relative bias does not depend on the order of keys", "[attention][relative]") {
+  // The first key is the farthest, 16 columns of the table and more from all others.
+  constexpr Index keys = 5, dim = 4;
+  const std::vector<Index> there{200, 3, 1, 4, 2}, back{2, 4, 1, 3, 200}, query{0};
+  support::Random random(3);
+  auto table = support::Heads<float>::random(random, 1, 256, 1, dim);
+  auto q = support::Heads<float>::random(random, 1, 1, 1, dim);
+  auto k = support::Heads<float>::random(random, 1, keys, 1, dim), reversed = k;
+  for (Index j = 0; j < keys; ++j) {
+    std::copy_n(k.view().row(0, j, 0), dim, reversed.view().row(0, keys - 1 - j, 0));
+  }
+  RelativeBias<float> bias;
+  bias.table = table.view();
+  bias.index = {.order = RelativeOrder::KeyMinusQuery, .first = 0, .beyond = BeyondTable::Refused};
+  bias.scale = RelativeScale::Unscaled;
+  const auto lse_of = [&](support::Heads<float>& x, const std::vector<Index>& positions) {
+    support::Heads<float> out(1, 1, 1, dim);
+    float lse = 0;
+    posenc::attention(q.view(), x.view(), x.view(), out.view(),
+                      {.causal = Causal::No,
+                       .query_positions = posenc::Positions::ids(query),
+                       .key_positions = posenc::Positions::ids(positions)},
+                      bias, {.lse = {&lse, 1, 1, 1}});
+    return static_cast<double>(lse);
+  };
+  CHECK(lse_of(k, there) == Approx(lse_of(reversed, back)).epsilon(1e-5));
+}
+
 TEST_CASE("what is added to heads gets the sum over tokens", "[relative]") {
   std::vector<float> grad(2 * 3 * 2 * 2), gradient{1, 0, 0, 0};
   for (std::size_t i = 0; i < grad.size(); ++i) grad[i] = static_cast<float>(i % 4);
@@ -245,6 +281,10 @@ TEST_CASE("what is added to heads gets the sum over tokens", "[relative]") {
   CHECK(message_of<ShapeError>([&] {
           posenc::add_to_heads(heads, {gradient.data(), 1, 1, 1, 4}, heads);
         }) == "posenc::add_to_heads: bias [1, 1, 1, 4] must be [1, 1, 2, 2]");
+  CHECK_THROWS_AS(
+      posenc::add_heads_gradient(posenc::HeadsView<const float>{grad.data(), 2, 3, 2, 2},
+                                 {gradient.data(), 1, 1, 2, 1}),
+      posenc::ShapeError);
 }
 
 }  // namespace relative_bias_test

@@ -57,7 +57,25 @@ struct BiasOfTokens {
 };
 static_assert(posenc::TokenBias<BiasOfTokens, float>);
 
+/// User-supplied TokenBias that notes the sequences that it checks.
+struct CheckedBias {
+  std::vector<Index>& checked;
+
+  void check(const char*, const TokenSpan& span) const { checked.push_back(span.sequence); }
+  void add(const TokenTile&, posenc::MatrixView<float>) const {}
+};
+static_assert(posenc::TokenBias<CheckedBias, float>);
+
 }  // namespace
+
+TEST_CASE("a bias of tokens checks every sequence", "[attention][scores]") {
+  support::Random random(4);
+  auto x = support::Heads<float>::random(random, 3, 2, 1, 4), out = x;
+  std::vector<Index> checked;
+  posenc::attention(x.view(), x.view(), x.view(), out.view(), {.causal = posenc::Causal::No},
+                    CheckedBias{checked});
+  CHECK(checked == std::vector<Index>{0, 1, 2});
+}
 
 TEST_CASE("a bias of tokens is told which they are", "[attention][scores]") {
   support::Random random(1);

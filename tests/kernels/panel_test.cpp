@@ -179,4 +179,25 @@ TEMPLATE_LIST_TEST_CASE("values that are not finite are noticed wherever they ar
                       std::numeric_limits<double>::infinity()));
 }
 
+TEMPLATE_LIST_TEST_CASE("columns of a matrix are packed into the first lanes", "[kernels][panel]",
+                        tiers::All) {
+  INFO(TestType::name);
+  constexpr Index dim = 3, stride = 37;
+  const auto columns = random_rows<float>(dim * stride, 6);
+  for (Index count = 1; count <= panel_lanes; ++count) {
+    std::vector<float> panel(static_cast<std::size_t>(dim * panel_lanes), -77.0F);
+    posenc::detail::pack_columns<TestType>(columns.data(), stride, count, dim, panel.data());
+    bool right = true;
+    for (Index d = 0; d < dim; ++d) {
+      for (Index lane = 0; lane < panel_lanes; ++lane) {
+        const float want =
+            lane < count ? columns[static_cast<std::size_t>(d * stride + lane)] : -77.0F;
+        right &= panel[static_cast<std::size_t>(d * panel_lanes + lane)] == want;
+      }
+    }
+    CAPTURE(count);
+    CHECK(right);
+  }
+}
+
 }  // namespace panel_test
