@@ -42,7 +42,7 @@ PROGRAMS = {
     "rotary": ["rotary", "simd", "tensor", "laws"],
     "bias": ["bias", "laws"],
     "kernels": ["attention_tiers", "attention"],
-    "attention": ["attention_tiers", "attention"],
+    "attention": ["attention_tiers", "attention", "kv"],
     "kv": ["kv", "attention_tiers"],
     "nn": ["nn"],
     "interop": ["interop"],
