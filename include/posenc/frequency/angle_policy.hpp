@@ -19,7 +19,7 @@ enum class AnglePolicy {
   /// hf_float32_frequencies(rule).
   /// Worst error of cos and sin over the pairs, for base 10000 and 128 channels: 1.4e-4 at position
   /// 4095, 4.2e-3 at 131071, 2.5e-2 at 1048575, 0.27 at 10000019.
-  ///   Accuracy: within 0.5 ulp + 4e-16 of cos and sin of the float angle
+  ///   Accuracy: that of Exact in float, of cos and sin of the float angle
   HfFloat32
 };
 
