@@ -121,6 +121,10 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
   static_assert(AttentionBias<Bias, T>,
                 "posenc::attention_backward: Bias must be one that attention() accepts, see "
                 "ScoreBias and TokenBias in posenc/concepts.hpp");
+  static_assert(!std::is_same_v<Bias, RelativeBias<T>> ||
+                    std::is_same_v<BiasGradient, NoGradient> ||
+                    std::is_same_v<BiasGradient, RelativeGradient<T>>,
+                "posenc::attention_backward: the gradient of a RelativeBias is a RelativeGradient");
   using Run = BackwardSchedule<Tier, D, T, Bias, BiasGradient>;
   const char* const function = beside.function;
   check_backward(function, x, options);

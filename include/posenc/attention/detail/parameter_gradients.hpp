@@ -43,11 +43,7 @@ class ParameterGradients {
   ParameterGradients([[maybe_unused]] const char* function, const Bias& bias, Gradient& gradient,
                      Index threads)
       : gradient_(gradient) {
-    if constexpr (is_relative_bias && has_gradient) {
-      static_assert(
-          std::is_same_v<Gradient, RelativeGradient<T>>,
-          "posenc::attention_backward: the gradient of a RelativeBias is a RelativeGradient");
-    } else if constexpr (has_block_gradients) {
+    if constexpr (has_block_gradients) {
       static_assert(
           std::is_same_v<decltype(bias.zero_gradient()), Gradient>,
           "posenc::attention_backward: bias_gradient must be what bias.zero_gradient() returns");
