@@ -83,14 +83,14 @@ export class Browser {
 
   async type(text) { await this.send('Input.insertText', { text }); }
 
-  /** Drops a file on an element, as from a file manager. Calls meanwhile() while the file is held over it. */
-  async drop(element, file, meanwhile) {
-    await this.value(`${element}.scrollIntoView({ block: 'center' })`);
-    const [x, y] = await this.value(`(() => { const r = ${element}.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()`);
-    const data = { items: [], files: [file], dragOperationsMask: 1 };
-    for (const type of ['dragEnter', 'dragOver']) await this.send('Input.dispatchDragEvent', { type, x, y, data });
-    await meanwhile();
-    await this.send('Input.dispatchDragEvent', { type: 'drop', x, y, data });
+  /** Dispatches an event of a file that is dragged over, or dropped on, an element. */
+  async drag(type, element, name, text) {
+    await this.value(`(() => {
+      const dataTransfer = new DataTransfer();
+      dataTransfer.items.add(new File([${JSON.stringify(text)}], ${JSON.stringify(name)}, { type: 'application/json' }));
+      const taken = !${element}.dispatchEvent(new DragEvent('${type}', { dataTransfer, bubbles: true, cancelable: true }));
+      if (!taken) throw new Error('the page leaves ${type} to the browser');
+    })()`);
   }
 
   /** Writes a picture of a part {x, y, width, height} of the page, or of all of it. */

@@ -141,15 +141,15 @@ await isNative('mistral-7b-v0.1');
 expect(await browser.value(`${choice('inspect', 'Example')}.value`) === '', 'a picked file is no example');
 for (const place of ['#inspect .figure', 'h1']) {
   const name = place === 'h1' ? 'llama-3.1-8b' : 'qwen2.5-7b-yarn';
-  await browser.drop(`document.querySelector('${place}')`, join(configs, `${name}.json`), async () => {
-    const outline = await browser.value("getComputedStyle(document.querySelector('#inspect .figure')).outlineStyle");
-    expect(outline === 'dashed', 'a file that is held over the page shows where it goes');
-  });
+  const file = ['config.json', readFileSync(join(configs, `${name}.json`), 'utf8')], element = `document.querySelector('${place}')`;
+  await browser.drag('dragover', element, ...file);
+  const outline = () => browser.value("getComputedStyle(document.querySelector('#inspect .figure')).outlineStyle");
+  expect(await outline() === 'dashed', `a file that is held over ${place} shows where it goes`);
+  await browser.drag('drop', element, ...file);
   await browser.until(`${report}.textContent.startsWith('${name.slice(0, 5)}')`);
   await isNative(name);
-  const { shown, outline } = await browser.value(`(() => { const r = ${report}.getBoundingClientRect();
-    return { shown: r.top < innerHeight && r.bottom > 0, outline: getComputedStyle(document.querySelector('#inspect .figure')).outlineStyle }; })()`);
-  expect(shown && outline === 'none', `dropped on ${place}: the report is ${shown ? '' : 'not '}in sight, the outline ${outline}`);
+  const isInSight = await browser.value(`(() => { const r = ${report}.getBoundingClientRect(); return r.top < innerHeight && r.bottom > 0; })()`);
+  expect(isInSight && await outline() === 'none', `dropped on ${place}: the report is in sight, without an outline`);
 }
 const paste = async (text) => {
   await tabTo(config);

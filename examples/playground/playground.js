@@ -45,12 +45,14 @@ function pairingFigure(container, library, settings) {
     few[2] = shown;
     const found = library.call('partners', ...few), full = library.call('partners', ...all);
     container.numbers = { partners: full };
-    const width = space.clientWidth, cell = Math.min(width / shown, 44), left = (width - cell * shown) / 2, base = 96, height = base + cell + 4;
+    const width = space.clientWidth, cell = Math.min(width / shown, 44), left = (width - cell * shown) / 2;
+    const riseOf = (a, b) => Math.min(86, Math.abs(b - a) * cell * 0.5);
+    const base = 10 + Math.max(...Array.from(found, (other, c) => riseOf(c, other))), height = base + cell + 4;
     const svg = makeSvg('svg', { width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Pairs among ${shown} channels` });
     const middle = (c) => left + (c + 0.5) * cell;
     found.forEach((other, c) => {
       if (other > c) {
-        const a = middle(c), b = middle(other), rise = Math.min(base - 10, (b - a) * 0.5);
+        const a = middle(c), b = middle(other), rise = riseOf(c, other);
         svg.append(makeSvg('path', { class: 'arc', d: `M${a},${base} C${a},${base - rise * 1.33} ${b},${base - rise * 1.33} ${b},${base}` }));
       }
       const pair = Math.min(c, other), first = other > c;
