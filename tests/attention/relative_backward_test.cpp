@@ -10,6 +10,7 @@
 #include <posenc/attention/attention_backward.hpp>
 #include <posenc/attention/relative_bias.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -207,6 +208,17 @@ TEST_CASE("gradients of relative biases have one set of bits on all devices",
       CHECK(a->gradient == b->gradient);
     }
   }
+}
+
+TEST_CASE("queries of a relative bias have gradients of 0 where heads have no channels",
+          "[relative][backward]") {
+  Shape shape;
+  shape.dim = 0;
+  shape.own_queries = 4;
+  Call<double> call(shape);
+  std::fill(call.queries.gradient.begin(), call.queries.gradient.end(), 7.0);
+  call.run(Eigen::DefaultDevice());
+  CHECK(call.queries.gradient == std::vector<double>(call.queries.gradient.size()));
 }
 
 TEST_CASE("gradients of relative tables are added to, and can be left out",

@@ -3,6 +3,7 @@
 // or in chunks.
 #include "decode_case.hpp"
 #include "support/catch.hpp"
+#include "support/guarded.hpp"
 #include "support/throws.hpp"
 #include <posenc/kv/cached_attention.hpp>
 #include <posenc/kv/kv_cache.hpp>
@@ -193,6 +194,23 @@ TEST_CASE("removed keys have no effect", "[attention][cache]") {
   attend(q.view(), fresh, want.view(), options);
   attend(q.view(), used, out.view(), options);
   CHECK(support::same_bits(out.view(), want.view()));
+}
+
+TEST_CASE("offsets of packed queries are read to their end alone", "[attention][cache]") {
+  constexpr Index dim = 4;
+  KvCache<float> cache({.sequences = 2, .kv_heads = 1, .head_dim = dim, .capacity = 100});
+  support::Random random(4);
+  auto x = Heads<float>::random(random, 1, 3, 1, dim), out = x;
+  support::Guarded<Index> memory(3);
+  Index* const offsets = memory.last(3);
+  offsets[0] = 0, offsets[1] = 2, offsets[2] = 3;
+  const std::vector<Index> sequences{0, 1};
+  const posenc::ListView<Index> packed(offsets, 3);
+  cache.append(sequences, packed, x.view(), x.view());
+  // Queries are as many as keys, which gives the window its place.
+  CHECK_NOTHROW(
+      posenc::attention(x.view(), cache, sequences, out.view(),
+                        {.causal = Causal::No, .window = {.left = 1}, .cu_seqlens_q = packed}));
 }
 
 TEST_CASE("attention over a cache rejects invalid calls", "[attention][cache][errors]") {
