@@ -164,7 +164,7 @@ TEST_CASE("what is hidden reaches no gradient", "[attention][backward]") {
   constexpr Index queries = 150, keys = 300;
   Mask<bool> keep(1, 1, 1, keys, true), masked(1, 1, queries, keys, false);
   Mask<float> added(1, 1, 1, keys, 0.25F);
-  const std::vector<Index> lengths{200, 200}, starts{-1}, hidden_one_by_one{0, 5, 130, 299};
+  const std::vector<Index> lengths{200, 200}, starts{-1}, hidden_one_by_one{0, 5, 100, 130, 299};
   for (const Index j : hidden_one_by_one) {
     keep.values(0, 0, 0, j) = false;
     added.values(0, 0, 0, j) = -infinity;
@@ -175,13 +175,14 @@ TEST_CASE("what is hidden reaches no gradient", "[attention][backward]") {
     for (Index j = first; j < keys; ++j) all.push_back(j);
     return all;
   };
-  for (int way = 0; way < 7; ++way) {
+  for (int way = 0; way < 8; ++way) {
     CAPTURE(way);
     FixedCall<float> call({2, 4, 2, queries, keys, 9, 5}, 1);
     auto& options = call.options;
     options.causal = Causal::No;
     std::vector<Index> hidden = hidden_one_by_one;
-    if (way == 0) options.keep = keep.view();
+    if (way == 0 || way == 7) options.keep = keep.view();
+    if (way == 7) options.softcap = 2, options.softcap_order = posenc::SoftcapOrder::BeforeBias;
     if (way == 1) options.masked = masked.view();
     if (way == 2) options.additive = added.view();
     if (way == 3) options.key_lengths = lengths, hidden = from(200);
@@ -190,7 +191,7 @@ TEST_CASE("what is hidden reaches no gradient", "[attention][backward]") {
       options.causal = Causal::TopLeft;
       options.window = posenc::sliding_window(40);
       options.keep = keep.view();
-      hidden = {5, 130};
+      hidden = {5, 100, 130};
     }
     if (way == 5) {
       // The first query sees no key.
