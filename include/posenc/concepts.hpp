@@ -53,7 +53,7 @@ concept DifferentiableRotary = RotaryEncoding<R, T> &&
 template <class B, class T>
 concept ScoreBias = Scalar<T> &&
     requires(const B& bias, Index head, std::span<const double> query_positions,
-             std::span<const double> key_positions, MatrixView<Compute<T>> tile) {
+             std::span<const double> key_positions, const MatrixView<Compute<T>>& tile) {
   bias.add(head, query_positions, key_positions, tile);
 };
 
@@ -108,7 +108,7 @@ struct TokenSpan {
 /// scores over all keys from the current one to the query, and a tile does not contain them.
 template <class B, class T>
 concept TokenBias = Scalar<T> &&
-    requires(const B& bias, const TokenTile& tokens, MatrixView<Compute<T>> tile) {
+    requires(const B& bias, const TokenTile& tokens, const MatrixView<Compute<T>>& tile) {
   bias.add(tokens, tile);
 };
 

@@ -179,7 +179,8 @@ class KvCache {
   void copy_keys(Index sequence, Index first, HeadsView<T> k, HeadsView<std::type_identity_t<T>> v,
                  const D& device = {}) const {
     constexpr auto function = "KvCache::copy_keys";
-    check_element<T>();
+    static_assert(detail::CheckWritable<T>::value);
+    check_element<std::remove_const_t<T>>();
     ranges_.check_sequence(function, sequence);
     detail::check_tokens<T>(function, storage_, 1, k, v);
     ranges_.check_keys(function, sequence, first, k.seq);
