@@ -57,6 +57,9 @@ PARTS = {
         "CONTRIBUTING.md": ("contributing", "Contributing"),
         "tests/README.md": ("tests", "Tests"),
         "tests/REPORT.md": ("report", "What the tests are worth"),
+        "tests/report/README.md": ("tests_report", "How the report is made"),
+        "tests/mutation/README.md": ("tests_mutation", "Mutation score"),
+        "tests/refusals/README.md": ("tests_refusals", "What the library refuses"),
         "bench/README.md": ("benchmarks", "Benchmarks"),
         "cmake/docs/README.md": ("site", "This site"),
         ".github/SECURITY.md": ("security", "Security"),
@@ -102,7 +105,7 @@ class Stage:
         room = re.fullmatch(r"include/posenc/(\w+)", file)
         if room:
             return f"reference/{room[1]}/index", ".rst", ""
-        if file.endswith((".cpp", ".hpp", ".sh", "CMakeLists.txt")):
+        if file.endswith((".cpp", ".hpp", ".sh", ".py", "CMakeLists.txt")) or "." not in file.rsplit("/", 1)[-1]:
             return self.programs.setdefault(file, "programs/" + re.sub(r"[/.]", "_", file)), ".rst", ""
         sys.exit(f"{path}: the site has no page for {link}; see PARTS of cmake/docs/stage.py")
 
@@ -128,7 +131,7 @@ class Stage:
         for path, page in sorted(self.programs.items()):
             title = Path(path).name
             code = (self.repository / path).read_text().replace("\n", "\n   ").rstrip()
-            language = {".sh": "bash", ".txt": "cmake"}.get(Path(path).suffix, "cpp")
+            language = {".sh": "bash", ".txt": "cmake", ".py": "python", "": "text"}.get(Path(path).suffix, "cpp")
             text = f":orphan:\n\n{title}\n{'=' * len(title)}\n\n``{path}``\n\n.. code-block:: {language}\n\n   {code}\n"
             self.write(page, text, ".rst")
 

@@ -319,12 +319,12 @@ def accuracy_section(record):
 
 def bits_section(record):
     if ("bits", "all") not in record.runs:
-        yield "Not measured. Every test run compares a sample of [HASHES](bits/HASHES) with its own build."
+        yield "Not measured. Every test run compares a sample of `bits/HASHES` with its own build."
         yield ""
         return
     yield from when(record, "bits")
     cases, common = map(int, record.rows["bits", "all"][0])
-    yield f"{cases} cases have hashes in [HASHES](bits/HASHES), {common} of them one for every tier with FMA."
+    yield f"{cases} cases have hashes in `bits/HASHES`, {common} of them one for every tier with FMA."
     yield ""
 
 
