@@ -64,6 +64,28 @@ struct Tokens {
   posenc::AttentionWorkspace workspace;
 };
 
+/// Queries, keys, values and outputs in bfloat16.
+struct In16Bits {
+  using T = Eigen::bfloat16;
+  using Tensor = Eigen::Tensor<T, 4, Eigen::RowMajor>;
+
+  using Stored = T;
+
+  explicit In16Bits(const Tokens& tokens)
+      : q(tokens.q.cast<T>()),
+        k(tokens.k.cast<T>()),
+        v(tokens.v.cast<T>()),
+        out(tokens.out.cast<T>()) {}
+
+  void attend() {
+    posenc::attention(posenc::bshd(q), posenc::bshd(k), posenc::bshd(v), posenc::bshd(out),
+                      {.causal = posenc::Causal::BottomRight}, {}, {.workspace = &workspace});
+  }
+
+  Tensor q, k, v, out;
+  posenc::AttentionWorkspace workspace;
+};
+
 // ---- minimum work
 
 /// Minimum work of a call, per head.

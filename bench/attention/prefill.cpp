@@ -4,27 +4,7 @@
 
 namespace {
 
-using bench::AttentionModel, bench::Index, bench::Tokens;
-
-/// Queries, keys, values and outputs in bfloat16.
-struct In16Bits {
-  using T = Eigen::bfloat16;
-  using Tensor = Eigen::Tensor<T, 4, Eigen::RowMajor>;
-
-  explicit In16Bits(const Tokens& tokens)
-      : q(tokens.q.cast<T>()),
-        k(tokens.k.cast<T>()),
-        v(tokens.v.cast<T>()),
-        out(tokens.out.cast<T>()) {}
-
-  void attend() {
-    posenc::attention(posenc::bshd(q), posenc::bshd(k), posenc::bshd(v), posenc::bshd(out),
-                      {.causal = posenc::Causal::BottomRight}, {}, {.workspace = &workspace});
-  }
-
-  Tensor q, k, v, out;
-  posenc::AttentionWorkspace workspace;
-};
+using bench::AttentionModel, bench::In16Bits, bench::Index, bench::Tokens;
 
 /// Adds 16-bit cases. vs_float: our time divided by that in float.
 void add_16_bits(const std::string& name, const AttentionModel& model, Index queries, Index keys) {

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace {
@@ -33,8 +34,8 @@ void beside_peers(benchmark::State& state, bench::Comparison& comparison, const 
                   Prepare<Task> Peer::*prepare, const Tensor4& ours) {
   std::string label;
   for (const Peer& peer : bench::peers()) {
-    if (!(peer.*prepare)) continue;
-    const bench::Prepared theirs = (peer.*prepare)(task);
+    const bench::Prepared theirs = peer.*prepare ? (peer.*prepare)(task) : bench::Prepared();
+    if (!theirs.run) continue;
     theirs.run();
     state.counters["diff_" + peer.name] = difference(ours, theirs.result());
     comparison.faster_than("vs_" + peer.name, theirs.run);
@@ -43,7 +44,7 @@ void beside_peers(benchmark::State& state, bench::Comparison& comparison, const 
   state.SetLabel(label);
 }
 
-void rotation_case(benchmark::State& state, Index seq) {
+void rotation_case(benchmark::State& state, Index seq, bool in_place) {
   using Model = bench::Llama3;
   bench::Setup<Model, posenc::HalfRotate> setup(seq, Model::heads);
   setup.x = bench::random_tensor(seq, Model::heads, Model::head_dim);
@@ -59,47 +60,89 @@ void rotation_case(benchmark::State& state, Index seq) {
                           .cos = table(setup.angles.cos),
                           .sin = table(setup.angles.sin)};
   const auto view = setup.view();
-  setup.table.rotate(view);
-  const Tensor4 once = setup.x;
-  bench::Comparison comparison(state, [&] { setup.table.rotate(view); });
-  comparison.beside("vs_limit", setup.limit());
-  beside_peers(state, comparison, task, &Peer::rotation, once);
+  Tensor4 once = setup.x;
+  setup.table.rotate_into(view, posenc::bshd(once));
+  bench::Comparison comparison(state, [&] {
+    if (in_place) {
+      setup.table.rotate(view);
+    } else {
+      setup.table.rotate_into(view, posenc::bshd(once));
+    }
+  });
+  if (in_place) comparison.beside("vs_limit", setup.limit());
+  beside_peers(state, comparison, task, in_place ? &Peer::rotation : &Peer::rotation_into, once);
   comparison.measure(setup.bytes());
 }
 
-/// Measures attention with keys and values in plain tensors, or in a cache.
+/// Tokens of a prompt in bfloat16.
+struct Tokens16 : bench::Tokens {
+  using Stored = Eigen::bfloat16;
+
+  Tokens16(const bench::AttentionModel& m, Index queries, Index keys)
+      : Tokens(m, queries, keys), tokens(*this) {}
+
+  void attend(const bench::Options&) { tokens.attend(); }
+
+  bench::In16Bits tokens;
+};
+
+Tensor4 result(const bench::Tokens& setup) { return setup.out; }
+Tensor4 result(const Tokens16& setup) { return setup.tokens.out.cast<float>(); }
+
+/// Measures attention with keys and values in plain tensors, or in a cache. Peers get the same
+/// element type: float or, for ours of bfloat16, theirs of 16 bits.
 template <class Setup>
-void attention_case(benchmark::State& state, Index queries, Index keys) {
-  Setup setup(bench::llama2_7b, queries, keys);
+void attention_case(benchmark::State& state, const bench::AttentionModel& model, Index queries,
+                    Index keys) {
+  Setup setup(model, queries, keys);
   const AttentionTask task{.queries = queries,
                            .keys = keys,
-                           .heads = setup.model.heads,
-                           .dim = setup.model.head_dim,
+                           .heads = model.heads,
+                           .kv_heads = model.kv_heads,
+                           .dim = model.head_dim,
                            .q = numbers(setup.q),
                            .k = numbers(setup.k),
                            .v = numbers(setup.v)};
   const bench::Options causal = setup.causal();
   setup.attend(causal);
   bench::Comparison comparison(state, [&] { setup.attend(causal); });
-  beside_peers(state, comparison, task, &Peer::attention, setup.out);
+  constexpr bool is_float = std::is_same_v<typename Setup::Stored, float>;
+  beside_peers(state, comparison, task, is_float ? &Peer::attention : &Peer::attention_16_bit,
+               result(setup));
   bench::measure_attention(state, comparison, setup, bench::causal_work(queries, keys));
 }
 
+template <class Setup>
+void add_attention(const bench::AttentionModel& model, const std::string& name, Index queries,
+                   Index keys) {
+  bench::add("peers/attention/" + std::string(model.name) + "/" + name,
+             [=](benchmark::State& state) { attention_case<Setup>(state, model, queries, keys); });
+}
+
 void add_cases() {
-  for (const Index seq : {1, 16, 512}) {
-    bench::add("peers/rotary/llama3_8b/half/table/tokens_" + std::to_string(seq),
-               [=](benchmark::State& state) { rotation_case(state, seq); });
+  for (const bool in_place : {true, false}) {
+    for (const Index seq : {1, 16, 512, 4096}) {
+      bench::add("peers/rotary/llama3_8b/half/" + std::string(in_place ? "table" : "table_into") +
+                     "/tokens_" + std::to_string(seq),
+                 [=](benchmark::State& state) { rotation_case(state, seq, in_place); });
+    }
   }
-  const std::string attention = "peers/attention/llama2_7b/";
-  for (const Index seq : {128, 1024}) {
-    bench::add(attention + "prefill_" + std::to_string(seq),
-               [=](benchmark::State& state) { attention_case<bench::Tokens>(state, seq, seq); });
+  using Bf16Cache = bench::CachedTokens<Eigen::bfloat16>;
+  for (const auto& model : {bench::llama2_7b, bench::llama3_8b}) {
+    for (const Index seq : {128, 1024, 4096}) {
+      add_attention<bench::Tokens>(model, "prefill_" + std::to_string(seq), seq, seq);
+      add_attention<Tokens16>(model, "bf16_prefill_" + std::to_string(seq), seq, seq);
+    }
+    add_attention<bench::Tokens>(model, "plain_decode_4096", 1, 4096);
+    for (const Index keys : {4096, 32768}) {
+      for (const Index queries : {1, 4}) {
+        const std::string name =
+            (queries == 1 ? "decode_" : "queries_4_of_") + std::to_string(keys);
+        add_attention<bench::CachedTokens<float>>(model, name, queries, keys);
+        add_attention<Bf16Cache>(model, "bf16_" + name, queries, keys);
+      }
+    }
   }
-  bench::add(attention + "plain_decode_4096",
-             [](benchmark::State& state) { attention_case<bench::Tokens>(state, 1, 4096); });
-  bench::add(attention + "decode_4096", [](benchmark::State& state) {
-    attention_case<bench::CachedTokens<float>>(state, 1, 4096);
-  });
 }
 
 const bool added = (add_cases(), true);

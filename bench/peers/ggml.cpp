@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ggml: its rotary operation, which computes its own angles, and attention of its operations, with
-// values transposed as in llama.cpp. Versions of 2025 and later; never run.
+// ggml: its rotary operation, which computes its own angles, and its attention in one operation.
+// Versions of 2025 and later. With values of 16 bits, llama.cpp's default, it also rounds queries.
 #include "peers.hpp"
 
 #include <ggml-cpu.h>
@@ -24,9 +24,15 @@ class Graph {
     if (!context) throw std::runtime_error("ggml: no memory for its tensors");
   }
 
-  ggml_tensor* tensor(Index dim, Index heads, Index seq, const std::vector<float>& numbers) {
-    ggml_tensor* const t = ggml_new_tensor_3d(get(), GGML_TYPE_F32, dim, heads, seq);
-    std::copy(numbers.begin(), numbers.end(), static_cast<float*>(t->data));
+  ggml_tensor* tensor(Index dim, Index heads, Index seq, const std::vector<float>& numbers,
+                      ggml_type type = GGML_TYPE_F32) {
+    ggml_tensor* const t = ggml_new_tensor_3d(get(), type, dim, heads, seq);
+    if (type == GGML_TYPE_F32) {
+      std::copy(numbers.begin(), numbers.end(), static_cast<float*>(t->data));
+    } else {
+      ggml_cpu_fp32_to_fp16(numbers.data(), static_cast<ggml_fp16_t*>(t->data),
+                            static_cast<Index>(numbers.size()));
+    }
     return t;
   }
 
@@ -67,48 +73,51 @@ bench::Prepared prepared(const std::shared_ptr<Graph>& graph, ggml_tensor* resul
 
 constexpr std::size_t overhead = std::size_t{1} << 24;  // ample for a graph and its tensors
 
+template <bool in_place>
 bench::Prepared rotation(const RotationTask& t) {
-  const auto graph = std::make_shared<Graph>(overhead + 2 * t.x.size() * sizeof(float));
+  const auto graph = std::make_shared<Graph>(overhead + 3 * t.x.size() * sizeof(float));
   ggml_context* const c = graph->get();
   ggml_tensor* const x = graph->tensor(t.dim, t.heads, t.seq, t.x);
   ggml_tensor* const positions = ggml_new_tensor_1d(c, GGML_TYPE_I32, t.seq);
   for (Index s = 0; s < t.seq; ++s) {
     static_cast<std::int32_t*>(positions->data)[s] = static_cast<std::int32_t>(t.past + s);
   }
-  return prepared(
-      graph, ggml_rope_ext(c, x, positions, nullptr, static_cast<int>(t.dim), GGML_ROPE_TYPE_NEOX,
-                           0, static_cast<float>(t.base), 1, 0, 1, 0, 0));
+  const auto rope = in_place ? ggml_rope_ext_inplace : ggml_rope_ext;
+  return prepared(graph, rope(c, x, positions, nullptr, static_cast<int>(t.dim),
+                              GGML_ROPE_TYPE_NEOX, 0, static_cast<float>(t.base), 1, 0, 1, 0, 0));
 }
 
+/// Attention of ggml_flash_attn_ext, over keys and values of type S in the order of llama.cpp's
+/// cache: [keys, kv_heads, dim].
+template <ggml_type S>
 bench::Prepared attention(const AttentionTask& t) {
-  const auto scores = static_cast<std::size_t>(t.queries * t.keys * t.heads);
+  const auto mask_size = static_cast<std::size_t>(t.keys * t.queries);
   const auto graph = std::make_shared<Graph>(
-      overhead + (4 * t.q.size() + 3 * t.k.size() + 3 * scores) * sizeof(float));
+      overhead + (2 * t.q.size() + 2 * t.k.size() + mask_size) * sizeof(float));
   ggml_context* const c = graph->get();
-  std::vector<float> transposed(t.v.size()), hidden(static_cast<std::size_t>(t.keys * t.queries));
-  for (Index s = 0; s < t.keys; ++s) {
-    for (Index i = 0; i < t.heads * t.dim; ++i) {
-      transposed[static_cast<std::size_t>(i * t.keys + s)] =
-          t.v[static_cast<std::size_t>(s * t.heads * t.dim + i)];
-    }
-  }
-  for (Index q = 0; q < t.queries; ++q) {
-    for (Index k = t.keys - t.queries + q + 1; k < t.keys; ++k) {
-      hidden[static_cast<std::size_t>(q * t.keys + k)] = -std::numeric_limits<float>::infinity();
-    }
-  }
   const auto heads_last = [&](ggml_tensor* x) { return ggml_permute(c, x, 0, 2, 1, 3); };
   ggml_tensor* const q = heads_last(graph->tensor(t.dim, t.heads, t.queries, t.q));
-  ggml_tensor* const k = heads_last(graph->tensor(t.dim, t.heads, t.keys, t.k));
-  ggml_tensor* const v = graph->tensor(t.keys, t.dim, t.heads, transposed);
-  ggml_tensor* const mask = graph->tensor(t.keys, t.queries, 1, hidden);
-  ggml_tensor* const probabilities =
-      ggml_soft_max_ext(c, ggml_mul_mat(c, k, q), t.queries > 1 ? mask : nullptr,
-                        1 / std::sqrt(static_cast<float>(t.dim)), 0);
-  return prepared(graph, ggml_cont(c, heads_last(ggml_mul_mat(c, v, probabilities))));
+  ggml_tensor* const k = heads_last(graph->tensor(t.dim, t.kv_heads, t.keys, t.k, S));
+  ggml_tensor* const v = heads_last(graph->tensor(t.dim, t.kv_heads, t.keys, t.v, S));
+  ggml_tensor* mask = nullptr;
+  if (t.queries > 1) {
+    std::vector<float> masked(mask_size);
+    for (Index i = 0; i < t.queries; ++i) {
+      for (Index j = t.past() + i + 1; j < t.keys; ++j) {
+        masked[static_cast<std::size_t>(i * t.keys + j)] = -std::numeric_limits<float>::infinity();
+      }
+    }
+    mask = graph->tensor(t.keys, t.queries, 1, masked, GGML_TYPE_F16);
+  }
+  return prepared(
+      graph, ggml_flash_attn_ext(c, q, k, v, mask, 1 / std::sqrt(static_cast<float>(t.dim)), 0, 0));
 }
 
-const bool added = bench::add_peer(
-    {.name = "ggml", .version = ggml_version(), .rotation = rotation, .attention = attention});
+const bool added = bench::add_peer({.name = "ggml",
+                                    .version = ggml_version(),
+                                    .rotation = rotation<true>,
+                                    .rotation_into = rotation<false>,
+                                    .attention = attention<GGML_TYPE_F32>,
+                                    .attention_16_bit = attention<GGML_TYPE_F16>});
 
 }  // namespace

@@ -55,12 +55,13 @@ bench::Prepared rotation(const RotationTask& t) {
   return prepared([=] { return x * cos + rotate_half(x) * sin; });
 }
 
-/// Calls use(q, k, v).
+/// Calls use(q, k, v), with a copy of each key head for every query head, as these models have.
 template <class Use>
 bench::Prepared with_heads(const AttentionTask& t, const Use& use) {
   const Tensor q = heads_first(t.q, t.queries, t.heads, t.dim);
-  const Tensor k = heads_first(t.k, t.keys, t.heads, t.dim);
-  const Tensor v = heads_first(t.v, t.keys, t.heads, t.dim);
+  const Index group = t.heads / t.kv_heads;
+  const Tensor k = heads_first(t.k, t.keys, t.kv_heads, t.dim).repeat_interleave(group, 1);
+  const Tensor v = heads_first(t.v, t.keys, t.kv_heads, t.dim).repeat_interleave(group, 1);
   return prepared([=] { return use(q, k, v); });
 }
 
@@ -77,7 +78,9 @@ bench::Prepared composed_attention(const AttentionTask& t) {
 }
 
 bench::Prepared own_attention(const AttentionTask& t) {
-  const bool causal = t.queries > 1;  // its mask aligns query 0 with key 0
+  // Its own causal mask aligns query 0 with key 0.
+  if (t.queries > 1 && t.queries < t.keys) return {};
+  const bool causal = t.queries > 1;
   return with_heads(t, [=](const Tensor& q, const Tensor& k, const Tensor& v) {
 #if TORCH_VERSION_MAJOR >= 2
     return at::scaled_dot_product_attention(q, k, v, {}, 0, causal);
@@ -87,7 +90,12 @@ bench::Prepared own_attention(const AttentionTask& t) {
   });
 }
 
-const bool added = bench::add_peer({"libtorch", TORCH_VERSION, rotation, composed_attention}) &&
-                   bench::add_peer({"libtorch_sdpa", TORCH_VERSION, {}, own_attention});
+const bool added =
+    bench::add_peer({.name = "libtorch",
+                     .version = TORCH_VERSION,
+                     .rotation_into = rotation,
+                     .attention = composed_attention}) &&
+    bench::add_peer(
+        {.name = "libtorch_sdpa", .version = TORCH_VERSION, .attention = own_attention});
 
 }  // namespace

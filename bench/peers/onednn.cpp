@@ -1,88 +1,146 @@
 // SPDX-License-Identifier: MIT
-// oneDNN 2: attention of its primitives: two products of all heads, with a mask and a softmax
-// between them. Slower variants are avoided: the mask as a part of the first product, which would
-// use the plain reference, and interleaved heads. Tensors are [heads, seq, head_dim].
+// oneDNN: attention of its products, a block of 512 rows of a key head at a time, with our plain
+// softmax between them. Masked keys after a block are left out. Rows are [kv_heads, queries, group],
+// so that one product serves all query heads of a key head.
 #include "peers.hpp"
+
+#include <Eigen/Core>
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
-#include <unordered_map>
+#include <utility>
+#include <vector>
 
 extern "C" void omp_set_num_threads(int count);  // of the OpenMP runtime that it was built with
 
 namespace {
 
 using bench::AttentionTask, bench::Index;
-using dnnl::matmul, dnnl::memory, dnnl::softmax_forward;
-using Arguments = std::unordered_map<int, memory>;
+using dnnl::matmul, dnnl::memory;
+using Type = memory::data_type;
 
-struct Attention {
-  explicit Attention(const AttentionTask& t)
-      : queries(t.queries),
-        q_numbers(bench::transposed(t.q, t.queries, t.heads, t.dim)),
-        k_numbers(bench::transposed(t.k, t.keys, t.heads, t.dim)),
-        v_numbers(bench::transposed(t.v, t.keys, t.heads, t.dim)),
-        out(t.q.size()),
-        mask(static_cast<std::size_t>(t.queries * t.keys)) {
-    const Index past = t.keys - t.queries;
-    for (Index i = 0; i < t.queries; ++i) {
-      for (Index j = past + i + 1; j < t.keys; ++j) {
-        mask[static_cast<std::size_t>(i * t.keys + j)] = -std::numeric_limits<float>::infinity();
-      }
+matmul product(const dnnl::engine& engine, const memory::desc& x, const memory::desc& y,
+               const memory::desc& result) {
+#if DNNL_VERSION_MAJOR >= 3
+  return matmul(matmul::primitive_desc(engine, x, y, result));
+#else
+  return matmul(matmul::primitive_desc({x, y, result}, engine));
+#endif
+}
+
+/// The element type of queries, keys, values and probabilities. Products are float.
+template <class S>
+constexpr Type type_of = Type::f32;
+template <>
+constexpr Type type_of<Eigen::bfloat16> = Type::bf16;
+
+template <class S>
+class Attention {
+ public:
+  explicit Attention(const AttentionTask& task)
+      : t_(task),
+        group_(t_.heads / t_.kv_heads),
+        q_(stored(bench::transposed(t_.q, t_.queries, t_.kv_heads, group_ * t_.dim))),
+        k_(stored(bench::transposed(t_.k, t_.keys, t_.kv_heads, t_.dim))),
+        v_(stored(bench::transposed(t_.v, t_.keys, t_.kv_heads, t_.dim))),
+        out_(t_.q.size()) {
+    const Index step = std::max<Index>(1, max_rows / group_);
+    for (Index first = 0; first < t_.queries; first += step) {
+      add_block(first, std::min(first + step, t_.queries));
     }
-    const auto dense = [](const memory::dims& extents) {
-      return memory::desc(extents, memory::data_type::f32, memory::format_tag::abc);
-    };
-    const auto of_queries = dense({t.heads, t.queries, t.dim});
-    const auto of_all_keys = dense({t.heads, t.keys, t.dim});
-    const memory q(of_queries, engine, q_numbers.data()), result(of_queries, engine, out.data());
-    const memory k_transposed(of_all_keys.permute_axes({0, 2, 1}), engine, k_numbers.data());
-    const memory v(of_all_keys, engine, v_numbers.data());
-    const memory seen(dense({1, t.queries, t.keys}), engine, mask.data());
-    const memory scores(dense({t.heads, t.queries, t.keys}), engine);
-
-    dnnl::primitive_attr scaled;
-    scaled.set_output_scales(0, {1 / std::sqrt(static_cast<float>(t.dim))});
-    products_with_keys =
-        matmul({{q.get_desc(), k_transposed.get_desc(), scores.get_desc()}, scaled, engine});
-    add_mask = dnnl::binary(
-        {{dnnl::algorithm::binary_add, scores.get_desc(), seen.get_desc(), scores.get_desc()},
-         engine});
-    softmax = softmax_forward({{dnnl::prop_kind::forward_inference, scores.get_desc(), 2}, engine});
-    products_with_values = matmul({{scores.get_desc(), v.get_desc(), result.get_desc()}, engine});
-    of_keys = {{DNNL_ARG_SRC, q}, {DNNL_ARG_WEIGHTS, k_transposed}, {DNNL_ARG_DST, scores}};
-    of_mask = {{DNNL_ARG_SRC_0, scores}, {DNNL_ARG_SRC_1, seen}, {DNNL_ARG_DST, scores}};
-    of_softmax = {{DNNL_ARG_SRC, scores}, {DNNL_ARG_DST, scores}};
-    of_values = {{DNNL_ARG_SRC, scores}, {DNNL_ARG_WEIGHTS, v}, {DNNL_ARG_DST, result}};
+    const auto most = static_cast<std::size_t>(step * group_ * t_.keys);
+    scores_.resize(most);
+    probabilities_.resize(most);
   }
 
   void run() {
-    products_with_keys.execute(stream, of_keys);
-    if (queries > 1) add_mask.execute(stream, of_mask);
-    softmax.execute(stream, of_softmax);
-    products_with_values.execute(stream, of_values);
-    stream.wait();
+    for (Index h = 0; h < t_.kv_heads; ++h) {
+      for (const Block& block : blocks_) run_block(h, block);
+    }
   }
 
-  Index queries;
-  std::vector<float> q_numbers, k_numbers, v_numbers, out, mask;
-  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream{engine};
-  matmul products_with_keys, products_with_values;
-  dnnl::binary add_mask;
-  softmax_forward softmax;
-  Arguments of_keys, of_mask, of_softmax, of_values;
+  std::vector<float> result() const {
+    return bench::transposed(out_, t_.kv_heads, t_.queries, group_ * t_.dim);
+  }
+
+ private:
+  static constexpr Index max_rows = 512;
+
+  struct Block {
+    Index first, end, keys;  ///< queries, and the keys that the last of them sees
+    memory::desc q, k, scores, probabilities, v, out;
+    matmul score_product, value_product;
+  };
+
+  static std::vector<S> stored(const std::vector<float>& x) { return {x.begin(), x.end()}; }
+
+  void add_block(Index first, Index end) {
+    const Index rows = (end - first) * group_, keys = t_.past() + end;
+    const auto desc = [](Type type, Index m, Index n, Index m_stride, Index n_stride) {
+      return memory::desc({m, n}, type, memory::dims{m_stride, n_stride});
+    };
+    constexpr Type s = type_of<S>;
+    Block b{.first = first,
+            .end = end,
+            .keys = keys,
+            .q = desc(s, rows, t_.dim, t_.dim, 1),
+            .k = desc(s, t_.dim, keys, 1, t_.dim),
+            .scores = desc(Type::f32, rows, keys, keys, 1),
+            .probabilities = desc(s, rows, keys, keys, 1),
+            .v = desc(s, keys, t_.dim, t_.dim, 1),
+            .out = desc(Type::f32, rows, t_.dim, t_.dim, 1),
+            .score_product = {},
+            .value_product = {}};
+    b.score_product = product(engine_, b.q, b.k, b.scores);
+    b.value_product = product(engine_, b.probabilities, b.v, b.out);
+    blocks_.push_back(std::move(b));
+  }
+
+  void run_block(Index h, const Block& b) {
+    const Index row = (h * t_.queries + b.first) * group_ * t_.dim, key = h * t_.keys * t_.dim;
+    const auto on = [&](const memory::desc& d, void* data) { return memory(d, engine_, data); };
+    // Its own order of one product each: src, weights, dst.
+    b.score_product.execute(stream_, {{DNNL_ARG_SRC, on(b.q, q_.data() + row)},
+                                      {DNNL_ARG_WEIGHTS, on(b.k, k_.data() + key)},
+                                      {DNNL_ARG_DST, on(b.scores, scores_.data())}});
+    stream_.wait();
+    softmax(b);
+    b.value_product.execute(stream_, {{DNNL_ARG_SRC, on(b.probabilities, probabilities_.data())},
+                                      {DNNL_ARG_WEIGHTS, on(b.v, v_.data() + key)},
+                                      {DNNL_ARG_DST, on(b.out, out_.data() + row)}});
+    stream_.wait();
+  }
+
+  void softmax(const Block& b) {
+    const float scale = 1 / std::sqrt(static_cast<float>(t_.dim));
+    for (Index r = 0; r < (b.end - b.first) * group_; ++r) {
+      const Index visible = t_.past() + b.first + r / group_ + 1;
+      const auto start = r * b.keys;
+      Eigen::Map<Eigen::ArrayXf> x(scores_.data() + start, visible);
+      Eigen::Map<Eigen::Array<S, Eigen::Dynamic, 1>> p(probabilities_.data() + start, b.keys);
+      x = ((x - x.maxCoeff()) * scale).exp();
+      p.head(visible) = (x / x.sum()).template cast<S>();
+      p.tail(b.keys - visible).setZero();
+    }
+  }
+
+  AttentionTask t_;
+  Index group_;
+  std::vector<S> q_, k_, v_, probabilities_;
+  std::vector<float> scores_, out_;
+  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream_{engine_};
+  std::vector<Block> blocks_;
 };
 
+template <class S>
 bench::Prepared attention(const AttentionTask& task) {
   omp_set_num_threads(1);
-  const auto state = std::make_shared<Attention>(task);
-  return {
-      [state] { state->run(); },
-      [state, task] { return bench::transposed(state->out, task.heads, task.queries, task.dim); }};
+  const auto state = std::make_shared<Attention<S>>(task);
+  return {[state] { state->run(); }, [state] { return state->result(); }};
 }
 
 std::string version() {
@@ -90,7 +148,9 @@ std::string version() {
   return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
 }
 
-const bool added =
-    bench::add_peer({.name = "onednn", .version = version(), .attention = attention});
+const bool added = bench::add_peer({.name = "onednn",
+                                    .version = version(),
+                                    .attention = attention<float>,
+                                    .attention_16_bit = attention<Eigen::bfloat16>});
 
 }  // namespace

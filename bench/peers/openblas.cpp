@@ -18,28 +18,31 @@ struct Attention {
       : task(t), scores(t.queries, t.keys), out(task.q.size()) {}
 
   void run() {
-    for (Index h = 0; h < task.heads; ++h) head(h * task.dim);
+    for (Index h = 0; h < task.heads; ++h) head(h);
   }
 
-  void head(Index offset) {
-    const float *q = task.q.data() + offset, *k = task.k.data() + offset;
-    const float* v = task.v.data() + offset;
+  void head(Index h) {
+    const Index kv_offset = h / (task.heads / task.kv_heads) * task.dim;
+    const float *q = task.q.data() + h * task.dim, *k = task.k.data() + kv_offset;
+    const float* v = task.v.data() + kv_offset;
+    float* const result = out.data() + h * task.dim;
     const auto queries = static_cast<blasint>(task.queries), keys = static_cast<blasint>(task.keys);
     const auto dim = static_cast<blasint>(task.dim), row = dim * static_cast<blasint>(task.heads);
+    const auto kv_row = dim * static_cast<blasint>(task.kv_heads);
     const float scale = 1 / std::sqrt(static_cast<float>(dim));
     if (queries == 1) {
-      cblas_sgemv(CblasRowMajor, CblasNoTrans, keys, dim, 1, k, row, q, 1, 0, scores.data(), 1);
+      cblas_sgemv(CblasRowMajor, CblasNoTrans, keys, dim, 1, k, kv_row, q, 1, 0, scores.data(), 1);
     } else {
-      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, queries, keys, dim, 1, q, row, k, row, 0,
-                  scores.data(), keys);
+      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, queries, keys, dim, 1, q, row, k, kv_row,
+                  0, scores.data(), keys);
     }
     bench::causal_softmax(scores, scale);
     if (queries == 1) {
-      cblas_sgemv(CblasRowMajor, CblasTrans, keys, dim, 1, v, row, scores.data(), 1, 0,
-                  out.data() + offset, 1);
+      cblas_sgemv(CblasRowMajor, CblasTrans, keys, dim, 1, v, kv_row, scores.data(), 1, 0, result,
+                  1);
     } else {
       cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, queries, dim, keys, 1, scores.data(),
-                  keys, v, row, 0, out.data() + offset, row);
+                  keys, v, kv_row, 0, result, row);
     }
   }
 

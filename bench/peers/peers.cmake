@@ -54,11 +54,10 @@ posenc_add_peer(
 
 posenc_add_peer(
   onednn HEADER oneapi/dnnl/dnnl_version.h
-  NEEDS "DNNL_VERSION_MAJOR +2$"  # version 3 has another API of primitives
   VERSION_IN oneapi/dnnl/dnnl_version.h
   LIBRARIES dnnl
   WITH gomp
-  INSTALL "${from_the_distribution}; version 2 is wanted")
+  INSTALL "${from_the_distribution}")
 
 posenc_add_peer(
   libtorch HEADER ATen/ATen.h
@@ -80,7 +79,10 @@ posenc_add_peer(
   LIBRARIES XNNPACK
   INSTALL "install one of 2024 or later, a shared library, into POSENC_PEERS_PREFIX; the distribution's has no rotation")
 
-message(STATUS "peer onnxruntime: left out; bench/README.md says why")
+posenc_add_peer(
+  onnxruntime HEADER onnxruntime_c_api.h FOLDER onnxruntime
+  LIBRARIES onnxruntime
+  INSTALL "put its library, for example of the npm package onnxruntime-node, and onnxruntime_c_api.h into POSENC_PEERS_PREFIX")
 
 # Target bench_peers: three runs; the table is bench_peers.md.
 if(PROJECT_IS_TOP_LEVEL)

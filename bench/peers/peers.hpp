@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -20,11 +21,14 @@ struct RotationTask {
   std::vector<float> cos, sin;  ///< [seq, dim / 2]
 };
 
-/// Causal attention of a sequence, or of its last token.
+/// Causal attention of a sequence, or of its last tokens. heads / kv_heads heads of queries share
+/// the keys and values of a head.
 struct AttentionTask {
-  Index queries, keys, heads, dim;
+  Index queries, keys, heads, kv_heads, dim;
   std::vector<float> q;     ///< [queries, heads, dim]
-  std::vector<float> k, v;  ///< [keys, heads, dim]
+  std::vector<float> k, v;  ///< [keys, kv_heads, dim]
+
+  Index past() const { return keys - queries; }
 };
 
 /// Task in a peer's own tensors, in the layout that the library is used with. Their construction is
@@ -52,10 +56,12 @@ using Prepare = std::function<Prepared(const Task&)>;
 
 /// Other library, on one thread.
 struct Peer {
-  std::string name;     ///< of its counters: vs_<name>, diff_<name>
-  std::string version;  ///< at run time
-  Prepare<RotationTask> rotation = {};
+  std::string name;                          ///< of its counters: vs_<name>, diff_<name>
+  std::string version;                       ///< at run time
+  Prepare<RotationTask> rotation = {};       ///< in place, if the library can
+  Prepare<RotationTask> rotation_into = {};  ///< from one tensor to another
   Prepare<AttentionTask> attention = {};
+  Prepare<AttentionTask> attention_16_bit = {};  ///< keys and values in 16 bits
 };
 
 /// Returns all compiled peers. A peer's source adds itself before main().

@@ -73,7 +73,7 @@ class Data:
         self.promises = promises()
         bench = (ROOT / "bench" / "README.md").read_text()
         sections = re.split(r"^## ", bench, flags=re.M)
-        named = {"amd": "0.2.0 on an AMD processor", "intel": "0.2.0 on an Intel processor", "peers": "Other libraries"}
+        named = {"amd": "All cases", "intel": "0.2.0 on an Intel processor", "peers": "Other libraries"}
         self.bench = {name: list(tables(next(section for section in sections if section.startswith(title))))
                       for name, title in named.items()}
         spec = importlib.util.spec_from_file_location("report", ROOT / "tests" / "report" / "run.py")
