@@ -69,8 +69,6 @@ struct In16Bits {
   using T = Eigen::bfloat16;
   using Tensor = Eigen::Tensor<T, 4, Eigen::RowMajor>;
 
-  using Stored = T;
-
   explicit In16Bits(const Tokens& tokens)
       : q(tokens.q.cast<T>()),
         k(tokens.k.cast<T>()),

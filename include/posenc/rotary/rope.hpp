@@ -61,11 +61,8 @@ void check_tables_are_disjoint([[maybe_unused]] const char* function,
                                [[maybe_unused]] const EmbeddingsView<Real>& cos,
                                [[maybe_unused]] const EmbeddingsView<Real>& sin) {
 #if POSENC_CHECKED
-  const auto with_one_head = [](const EmbeddingsView<Real>& x) {
-    return HeadsView<const Real>{x.data, x.batch,        x.seq,        1,
-                                 x.dim,  x.batch_stride, x.seq_stride, x.dim};
-  };
-  if (!cos.empty() && rows_overlap(with_one_head(cos), with_one_head(sin))) {
+  if (!cos.empty() &&
+      rows_overlap(split_heads<const Real>(cos, 1), split_heads<const Real>(sin, 1))) {
     fail<ShapeError>(function, "cos and sin must not share memory; cos is ", cos.extents());
   }
 #endif
