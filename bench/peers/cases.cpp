@@ -27,11 +27,11 @@ double difference(const Tensor4& ours, const std::vector<float>& theirs) {
   return static_cast<double>((a - b).abs().maxCoeff() / a.abs().maxCoeff());
 }
 
-/// Adds all peers that support the task of `prepare`.
+/// Adds all peers that support the task of `prepare`, and returns their names and versions.
 ///   ours: result of one call of posenc for the task's numbers
 template <class Task>
-void beside_peers(benchmark::State& state, bench::Comparison& comparison, const Task& task,
-                  Prepare<Task> Peer::*prepare, const Tensor4& ours) {
+std::string beside_peers(benchmark::State& state, bench::Comparison& comparison, const Task& task,
+                         Prepare<Task> Peer::*prepare, const Tensor4& ours) {
   std::string label;
   for (const Peer& peer : bench::peers()) {
     const bench::Prepared theirs = peer.*prepare ? (peer.*prepare)(task) : bench::Prepared();
@@ -41,7 +41,7 @@ void beside_peers(benchmark::State& state, bench::Comparison& comparison, const 
     comparison.faster_than("vs_" + peer.name, theirs.run);
     label += (label.empty() ? "" : "; ") + peer.name + " " + peer.version;
   }
-  state.SetLabel(label);
+  return label;
 }
 
 void rotation_case(benchmark::State& state, Index seq, bool in_place) {
@@ -69,9 +69,15 @@ void rotation_case(benchmark::State& state, Index seq, bool in_place) {
       setup.table.rotate_into(view, posenc::bshd(once));
     }
   });
-  if (in_place) comparison.beside("vs_limit", setup.limit());
-  beside_peers(state, comparison, task, in_place ? &Peer::rotation : &Peer::rotation_into, once);
+  if (in_place) {
+    comparison.beside("vs_limit", setup.limit());
+  } else {
+    comparison.beside("vs_limit", bench::copy(once.data(), setup.x.data(), once.size()));
+  }
+  const std::string peers = beside_peers(state, comparison, task,
+                                         in_place ? &Peer::rotation : &Peer::rotation_into, once);
   comparison.measure(setup.bytes());
+  state.SetLabel(peers);
 }
 
 /// Tokens of a prompt in bfloat16.
@@ -107,9 +113,11 @@ void attention_case(benchmark::State& state, const bench::AttentionModel& model,
   setup.attend(causal);
   bench::Comparison comparison(state, [&] { setup.attend(causal); });
   constexpr bool is_float = std::is_same_v<typename Setup::Stored, float>;
-  beside_peers(state, comparison, task, is_float ? &Peer::attention : &Peer::attention_16_bit,
-               result(setup));
+  const std::string peers =
+      beside_peers(state, comparison, task, is_float ? &Peer::attention : &Peer::attention_16_bit,
+                   result(setup));
   bench::measure_attention(state, comparison, setup, bench::causal_work(queries, keys));
+  state.SetLabel(peers);
 }
 
 template <class Setup>

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Converts the JSON of three runs to OUTPUT_peers.md, with a column for each measured peer.
+# Converts the JSON of three runs to OUTPUT_peers.md, with a column for each measured peer, and to OUTPUT_peers.svg, a chart
+# of each case beside its limit and its best peer (if gnuplot is installed).
 #   cmake -D OUTPUT=build/bench/bench -P table_peers.cmake    reads OUTPUT_peers_<1 to 3>.json
 include("${CMAKE_CURRENT_LIST_DIR}/numbers.cmake")
 
@@ -13,7 +14,7 @@ foreach(run RANGE 1 3)
   foreach(name IN LISTS names)
     set(benchmark "${CASES_${name}}")
     string(JSON label ERROR_VARIABLE without_peers GET "${benchmark}" label)
-    if(NOT without_peers)
+    if(NOT without_peers AND label)
       string(REPLACE "; " ";" label "${label}")
       list(APPEND versions ${label})
     endif()
@@ -27,6 +28,11 @@ foreach(run RANGE 1 3)
         list(APPEND ${name}_vs_${CMAKE_MATCH_1} "${times}")
         string(JSON ${name}_${key} GET "${benchmark}" ${key})
       endif()
+    endforeach()
+    foreach(key_and_decimals IN ITEMS "vs_limit;4" "time_spread_percent;0")
+      list(POP_FRONT key_and_decimals key)
+      counter(value "${benchmark}" ${key} ${key_and_decimals})
+      list(APPEND ${name}_${key} "${value}")
     endforeach()
     string(JSON nanoseconds GET "${benchmark}" real_time)
     fixed(nanoseconds "${nanoseconds}" 0)
@@ -54,17 +60,29 @@ foreach(peer IN LISTS peers)
   string(APPEND rule " --- |")
 endforeach()
 set(rows)
+set(chart "case limit peer name\n")
 foreach(name IN LISTS names)
   middle(${name}_time)
   duration(time "${${name}_time_middle}")
+  middle(${name}_time_spread_percent)
+  string(APPEND time " ± ${${name}_time_spread_percent_middle} %")
+  if("${${name}_time_spread_percent_middle}" GREATER 5)
+    string(APPEND time " unsteady")
+  endif()
   string(REGEX REPLACE "^peers/" "" row "${name}")
-  set(row "| ${row} | ${time} |")
+  set(case "${row}")
+  set(row "| ${case} | ${time} |")
+  set(best)
   foreach(peer IN LISTS peers)
     set(cell)
     if(DEFINED ${name}_vs_${peer})
       middle(${name}_vs_${peer})
       set(times "${name}_vs_${peer}")
       set(cell "${${times}_middle} x (${${times}_lowest} to ${${times}_highest})")
+      if("${best}" STREQUAL "" OR "${${times}_middle}" LESS "${best}")
+        set(best "${${times}_middle}")
+        set(best_peer "${peer}")
+      endif()
       if("${${name}_diff_${peer}}" MATCHES "^([0-9](\\.[0-9])?)[0-9]*e(-)0*([0-9]+)$")
         string(APPEND cell ", ${CMAKE_MATCH_1}e-${CMAKE_MATCH_4}")
       else()
@@ -74,16 +92,31 @@ foreach(name IN LISTS names)
     string(APPEND row " ${cell} |")
   endforeach()
   string(APPEND rows "${row}\n")
+  if(NOT best STREQUAL "")
+    middle(${name}_vs_limit)
+    string(APPEND chart "\"${case}\" ${${name}_vs_limit_middle} ${best} \"${best_peer}\"\n")
+  endif()
 endforeach()
 
 file(
   WRITE "${OUTPUT}_peers.md"
   "${where} Peers: ${versions}.
 
-Time of a call of posenc; how many times faster it is than the peer's, as the median of three runs (lowest and highest in brackets); and the
+Time of a call of posenc, with its spread within a run; how many times faster it is than the peer's, as the median of three runs (lowest and highest in brackets); and the
 largest difference of the peer's numbers, as a share of posenc's largest number.
 
 ${head}
 ${rule}
 ${rows}")
 message(STATUS "table: ${OUTPUT}_peers.md")
+
+find_program(GNUPLOT gnuplot)
+if(NOT GNUPLOT)
+  message(STATUS "no chart: gnuplot is not installed")
+  return()
+endif()
+file(WRITE "${OUTPUT}_peers.dat" "${chart}")
+execute_process(
+  COMMAND "${GNUPLOT}" -e "data='${OUTPUT}_peers.dat'; image='${OUTPUT}_peers.svg'" "${CMAKE_CURRENT_LIST_DIR}/chart_peers.gp"
+  COMMAND_ERROR_IS_FATAL ANY)
+message(STATUS "chart: ${OUTPUT}_peers.svg")
