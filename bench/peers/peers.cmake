@@ -66,7 +66,7 @@ posenc_add_peer(
   INSTALL "${from_the_distribution}")
 
 # In C++20, vectors instantiate types that are still incomplete in these headers.
-set_source_files_properties(peers/libtorch.cpp PROPERTIES COMPILE_OPTIONS -std=c++17)
+set_source_files_properties(peers/libtorch.cpp PROPERTIES COMPILE_OPTIONS "-std=c++17;-Wno-c++20-extensions")
 
 posenc_add_peer(
   ggml HEADER ggml-cpu.h

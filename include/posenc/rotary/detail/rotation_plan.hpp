@@ -118,16 +118,16 @@ void copy_unrotated(const RotationOperand<In, Out>& x, Index b, Index rows, Inde
 }
 
 /// Returns the prefetch distance in channels for a tensor of `channels` channels, or 0 if hardware
-/// prefetchers suffice. They fail for tensors in memory (from 32 MiB on), because the halves of a
-/// head are separate streams. For slices with gaps, read in ascending order, they fail for tensors
-/// in L3 as well (from 4 MiB on). The result is a multiple of `stride`, the distance from slice to
-/// slice, if that is less than the maximum.
+/// prefetchers suffice. They do for contiguous heads in ascending order. They fail for slices with
+/// gaps, in ascending order from 4 MiB on, and for other orders from 32 MiB on. The result is a
+/// multiple of `stride`, the distance from slice to slice, if that is less than the maximum.
 template <Scalar T>
 constexpr Index prefetch_distance_for(Index channels, bool has_gaps, bool is_ascending,
                                       Index stride) noexcept {
   constexpr Index size = sizeof(T), page = 4096;
+  if (is_ascending && !has_gaps) return 0;
   const Index max_distance = (has_gaps ? 2 * page : page) / size;
-  if (channels * size < (Index{has_gaps && is_ascending ? 4 : 32} << 20)) return 0;
+  if (channels * size < (Index{is_ascending ? 4 : 32} << 20)) return 0;
   return stride > 0 && stride < max_distance ? max_distance - max_distance % stride : max_distance;
 }
 
