@@ -27,7 +27,7 @@ languages=(nlohmann-json3-dev pybind11-dev python3-dev python3-numpy)  # PyTorch
 playground=(clang lld wasi-libc libc++-dev-wasm32 libclang-rt-dev-wasm32 nlohmann-json3-dev nodejs chromium)
 peers=(libopenblas-dev libdnnl-dev libtorch-dev)
 tools=(clang-format clang-tidy libclang-rt-dev libc++-dev g++-aarch64-linux-gnu qemu-user g++-mingw-w64-x86-64-posix
-  g++-riscv64-linux-gnu meson python3-clang-14)
+  g++-riscv64-linux-gnu meson python3-clang-14 valgrind)
 
 case "${1:-all}" in
   tour) needed=("${build[@]}" "${tour[@]}") ;;
