@@ -3,6 +3,10 @@
 
 #include <Eigen/Core>
 
+#if POSENC_BFLOAT16_PRODUCTS
+#include "support/user_float16.hpp"
+#endif
+
 namespace bits {
 namespace {
 
@@ -17,7 +21,12 @@ void report_all_attention() {
   report_calls_of<float>("float", Type::Float);
   report_calls_of<double>("double", Type::Double);
   report_calls_of<Eigen::half>("half", Type::Half);
+#if POSENC_BFLOAT16_PRODUCTS
+  // A user's class has the bits of Eigen's, and fewer operators.
+  report_calls<support::UserBfloat16>("bfloat16", Type::Bfloat16);
+#else
   report_calls_of<Eigen::bfloat16>("bfloat16", Type::Bfloat16);
+#endif
 }
 
 }  // namespace bits

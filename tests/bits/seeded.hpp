@@ -47,7 +47,7 @@ class Hash {
   void add(std::span<const T> values) {
     for (const T value : values) {
       // Payload and sign of a NaN depend on the processor.
-      if (value != value) {
+      if (std::isnan(static_cast<float>(value))) {
         add_byte(0xff);
         continue;
       }

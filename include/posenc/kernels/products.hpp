@@ -230,10 +230,11 @@ struct PanelDotKernel {
 /// Weights that contribute nothing, even if the other factor is NaN or infinite.
 enum class SkipWeights { None, Negative, Zero };
 
-template <SkipWeights Weights, class Real>
-POSENC_ALWAYS_INLINE bool is_skipped([[maybe_unused]] Real weight) noexcept {
-  if constexpr (Weights == SkipWeights::Negative) return weight < 0;
-  if constexpr (Weights == SkipWeights::Zero) return weight == 0;
+template <SkipWeights Weights, class W>
+POSENC_ALWAYS_INLINE bool is_skipped([[maybe_unused]] W weight) noexcept {
+  // A user's class of 16 bits may lack comparisons.
+  if constexpr (Weights == SkipWeights::Negative) return static_cast<Compute<W>>(weight) < 0;
+  if constexpr (Weights == SkipWeights::Zero) return static_cast<Compute<W>>(weight) == 0;
   return false;
 }
 
