@@ -75,9 +75,10 @@ struct In16Bits {
         v(tokens.v.cast<T>()),
         out(tokens.out.cast<T>()) {}
 
-  void attend() {
+  void attend(posenc::Probabilities probabilities = {}) {
     posenc::attention(posenc::bshd(q), posenc::bshd(k), posenc::bshd(v), posenc::bshd(out),
-                      {.causal = posenc::Causal::BottomRight}, {}, {.workspace = &workspace});
+                      {.causal = posenc::Causal::BottomRight, .probabilities = probabilities}, {},
+                      {.workspace = &workspace});
   }
 
   Tensor q, k, v, out;

@@ -24,13 +24,8 @@ void add_16_bits(const std::string& name, const AttentionModel& model, Index que
 void add_rounded(const std::string& name, const AttentionModel& model, Index queries, Index keys) {
   bench::add(name + "/bf16_rounded", [=](benchmark::State& state) {
     In16Bits tokens(Tokens(model, queries, keys));
-    bench::Comparison comparison(state, [&] {
-      posenc::attention(posenc::bshd(tokens.q), posenc::bshd(tokens.k), posenc::bshd(tokens.v),
-                        posenc::bshd(tokens.out),
-                        {.causal = posenc::Causal::BottomRight,
-                         .probabilities = posenc::Probabilities::RoundedToBfloat16},
-                        {}, {.workspace = &tokens.workspace});
-    });
+    bench::Comparison comparison(state,
+                                 [&] { tokens.attend(posenc::Probabilities::RoundedToBfloat16); });
     comparison.beside("vs_unrounded", [&] { tokens.attend(); });
     bench::measure_attention(state, comparison,
                              bench::flop(model, bench::causal_work(queries, keys)), 0);

@@ -81,19 +81,25 @@ void rotation_case(benchmark::State& state, Index seq, bool in_place) {
 }
 
 /// Tokens of a prompt in bfloat16.
+template <posenc::Probabilities probabilities>
 struct Tokens16 : bench::Tokens {
   using Stored = Eigen::bfloat16;
 
   Tokens16(const bench::AttentionModel& m, Index queries, Index keys)
       : Tokens(m, queries, keys), tokens(*this) {}
 
-  void attend(const bench::Options&) { tokens.attend(); }
+  void attend(const bench::Options&) { tokens.attend(probabilities); }
 
   bench::In16Bits tokens;
 };
+using Unrounded = Tokens16<posenc::Probabilities::Unrounded>;
+using Rounded = Tokens16<posenc::Probabilities::RoundedToBfloat16>;
 
 Tensor4 result(const bench::Tokens& setup) { return setup.out; }
-Tensor4 result(const Tokens16& setup) { return setup.tokens.out.cast<float>(); }
+template <posenc::Probabilities probabilities>
+Tensor4 result(const Tokens16<probabilities>& setup) {
+  return setup.tokens.out.template cast<float>();
+}
 
 /// Measures attention with keys and values in plain tensors, or in a cache. Peers get the same
 /// element type: float or, for ours of bfloat16, theirs of 16 bits.
@@ -139,7 +145,8 @@ void add_cases() {
   for (const auto& model : {bench::llama2_7b, bench::llama3_8b}) {
     for (const Index seq : {128, 1024, 4096}) {
       add_attention<bench::Tokens>(model, "prefill_" + std::to_string(seq), seq, seq);
-      add_attention<Tokens16>(model, "bf16_prefill_" + std::to_string(seq), seq, seq);
+      add_attention<Unrounded>(model, "bf16_prefill_" + std::to_string(seq), seq, seq);
+      add_attention<Rounded>(model, "bf16_rounded_prefill_" + std::to_string(seq), seq, seq);
     }
     add_attention<bench::Tokens>(model, "plain_decode_4096", 1, 4096);
     for (const Index keys : {4096, 32768}) {
