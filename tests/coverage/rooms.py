@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Sums the coverage of each room: rooms.py <lcov file> <include/posenc> <output folder>.
+"""Sums the coverage of each room: rooms.py <lcov file> <JSON file> <include/posenc> <output folder>.
 
-Writes rooms.csv and uncovered.txt to the output folder, and prints the table.
+Both files are exports of llvm-cov. Lines are read from the first. Branches are read from the second, which has their columns, so
+that those of all instantiations of a template are added. Writes rooms.csv and uncovered.txt to the output folder, and prints the
+table.
 """
 
 import csv
+import json
 import pathlib
 import sys
 from collections import defaultdict
 
 
-def read(lcov):
-    """Returns {file: ({line: hits}, {branch: hits})}; instantiations of a template are added."""
-    lines, branches, path = defaultdict(lambda: defaultdict(int)), defaultdict(lambda: defaultdict(int)), None
+def read_lines(lcov):
+    """Returns {file: {line: hits}}; instantiations of a template are added."""
+    lines, path = defaultdict(lambda: defaultdict(int)), None
     for row in open(lcov, encoding="utf-8"):
         kind, _, value = row.strip().partition(":")
         if kind == "SF":
@@ -21,15 +24,29 @@ def read(lcov):
         elif kind == "DA":
             line, hits = value.split(",")[:2]
             lines[path][int(line)] += int(hits)
-        elif kind == "BRDA":
-            line, block, branch, hits = value.split(",")
-            branches[path][line, block, branch] += 0 if hits == "-" else int(hits)
-    return lines, branches
+    return lines
+
+
+def read_branches(exported, lines):
+    """Returns {file: [hits of each branch]}. Conditions that compilers evaluate, which are never counted, are left out."""
+    branches = {}
+    for file in json.load(open(exported, encoding="utf-8"))["data"][0]["files"]:
+        path = pathlib.Path(file["filename"])
+        conditions = defaultdict(lambda: [0, 0])
+        for *place, if_true, if_false in (branch[:6] for branch in file["branches"]):
+            counts = conditions[tuple(place)]
+            counts[0] += if_true
+            counts[1] += if_false
+        branches[path] = [hits for place, counts in conditions.items() if any(counts) or lines[path][place[0]] == 0
+                          for hits in counts]
+    return branches
 
 
 def main():
-    lcov, include, output = sys.argv[1], pathlib.Path(sys.argv[2]).resolve(), pathlib.Path(sys.argv[3])
-    lines, branches = read(lcov)
+    lcov, exported = sys.argv[1:3]
+    include, output = pathlib.Path(sys.argv[3]).resolve(), pathlib.Path(sys.argv[4])
+    lines = read_lines(lcov)
+    branches = read_branches(exported, lines)
     rooms = defaultdict(lambda: [0, 0, 0, 0])
     uncovered = []
     for path in sorted(lines):
@@ -38,9 +55,9 @@ def main():
         except ValueError:
             continue
         room = rooms[name.parts[0] if len(name.parts) > 1 else "."]
-        for counts, first in ((lines[path], 0), (branches[path], 2)):
+        for counts, first in ((lines[path].values(), 0), (branches.get(path, []), 2)):
             room[first] += len(counts)
-            room[first + 1] += sum(hits > 0 for hits in counts.values())
+            room[first + 1] += sum(hits > 0 for hits in counts)
         text = path.read_text(encoding="utf-8").splitlines()
         uncovered += [f"{name}:{line}: {text[line - 1].strip()}" for line, hits in sorted(lines[path].items()) if hits == 0]
     with open(output / "rooms.csv", "w", encoding="utf-8", newline="") as file:

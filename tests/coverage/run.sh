@@ -45,5 +45,7 @@ objects=()
 while IFS= read -r program; do objects+=(-object "$program"); done < <(
   if ((${#targets[@]} > 0)); then printf '%s\n' "${targets[@]/#/$build/tests/}"
   else find "$build/tests" -maxdepth 1 -type f -executable -name 'test_*' | LC_ALL=C sort; fi)
-"$cov" export "${objects[@]:1}" -instr-profile "$build/all.profdata" -format=lcov "$source_dir/include" >"$build/all.lcov"
-python3 "$here/rooms.py" "$build/all.lcov" "$source_dir/include/posenc" "$build"
+export_as() { "$cov" export "${objects[@]:1}" -instr-profile "$build/all.profdata" -format="$1" "${@:2}" "$source_dir/include"; }
+export_as lcov >"$build/all.lcov"
+export_as text -skip-functions >"$build/all.json"
+python3 "$here/rooms.py" "$build/all.lcov" "$build/all.json" "$source_dir/include/posenc" "$build"
