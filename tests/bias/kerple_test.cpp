@@ -35,6 +35,20 @@ const KerpleConfig power{.form = KerpleForm::Power, .r1 = {1.3, 0.01, 7}, .r2 = 
 
 }  // namespace
 
+TEMPLATE_TEST_CASE("KERPLE: a small rate at distances up to twice the largest double", "[kerple]",
+                   float, double) {
+  using Real = TestType;
+  const auto bias_of = [](double rate, double query, double key) {
+    const Kerple kerple({.form = KerpleForm::Logarithmic, .r1 = {1}, .r2 = {rate}});
+    return tiles::added<Real>(kerple, 0, Values{query}, Values{key})[0];
+  };
+  // The products are 1/8, 1, 3 and 2^30.
+  CHECK(bias_of(0x1p-993, 0x1p600, 0x1p990) == static_cast<Real>(-std::log1p(0.125)));
+  CHECK(bias_of(0x1p-1024, 0x1p1023, -0x1p1023) == static_cast<Real>(-std::log(2.0)));
+  CHECK(bias_of(0x3p-1024, 0x1p1023, -0x1p1023) == static_cast<Real>(-std::log(4.0)));
+  CHECK(bias_of(0x1p-960, 0, 0x1p990) == static_cast<Real>(-std::log1p(0x1p30)));
+}
+
 TEMPLATE_TEST_CASE("KERPLE equals the reference", "[kerple]", float, double) {
   using Real = TestType;
   for (const KerpleConfig& config : {logarithmic, power}) {

@@ -108,10 +108,17 @@ inline constexpr double overflow_limit = 0x1p980;
 /// its product with the rate overflows a double.
 template <std::floating_point Real>
 DoubleDouble log1p_distance_no_overflow(double rate, double from, double to) noexcept {
+  const auto log1p = [](double r, double a, double b) -> DoubleDouble {
+    if constexpr (std::same_as<Real, double>) return log1p_distance_double_double(r, a, b);
+    return log1p_distance(r, a, b);
+  };
+  constexpr double limit = 4 * overflow_limit;
   const double distance = std::abs(from - to);
-  if (distance <= 4 * overflow_limit && distance * rate <= 4 * overflow_limit) {
-    if constexpr (std::same_as<Real, double>) return log1p_distance_double_double(rate, from, to);
-    return log1p_distance(rate, from, to);
+  if (distance <= limit && distance * rate <= limit) return log1p(rate, from, to);
+  // The product of a distance above the limit with a small rate may be any number.
+  constexpr double scale = 0x1p-100;
+  if (std::abs(scale * from - scale * to) * rate <= scale * limit) {
+    return log1p(rate / scale, scale * from, scale * to);
   }
   int exponent = 0, exponent_of_rate = 0;
   const double significand = std::frexp(std::abs(0.5 * from - 0.5 * to), &exponent);
