@@ -117,14 +117,13 @@ DoubleDouble log1p_distance_no_overflow(double rate, double from, double to) noe
   if (distance <= limit && distance * rate <= limit) return log1p(rate, from, to);
   // The product of a distance above the limit with a small rate may be any number.
   constexpr double scale = 0x1p-100;
-  if (std::abs(scale * from - scale * to) * rate <= scale * limit) {
-    return log1p(rate / scale, scale * from, scale * to);
-  }
+  const double scaled = std::abs(scale * from - scale * to);
+  if (scaled * rate <= scale * limit) return log1p(rate / scale, scale * from, scale * to);
   int exponent = 0, exponent_of_rate = 0;
-  const double significand = std::frexp(std::abs(0.5 * from - 0.5 * to), &exponent);
+  const double significand = std::frexp(scaled, &exponent);
   const double significand_of_rate = std::frexp(rate, &exponent_of_rate);
   return log(DoubleDouble(significand)) + log(DoubleDouble(significand_of_rate)) +
-         ln_2 * static_cast<double>(exponent + exponent_of_rate + 1);
+         ln_2 * static_cast<double>(exponent + exponent_of_rate + 100);
 }
 
 /// Returns the greatest |to[u]|. `count` must be a multiple of the pack width.
