@@ -16,12 +16,9 @@ trap 'rm -rf "$work"' EXIT
 # hash_tier <tier> <compiler> <flags>...: writes lines "<case> <tier>=<hash>" to $work/<tier>.txt.
 run=()
 hash_tier() {
-  local tier="$1" compiler="$2" unit
+  local tier="$1" compiler="$2"
   shift 2
-  for unit in attention caches encodings main modules; do
-    "$compiler" -std=c++20 "$@" "-isystem${eigen#-I}" -I "$here/../../include" -c "$here/$unit.cpp" -o "$work/$unit.o"
-  done
-  "$compiler" "$work"/*.o -o "$work/bits" -pthread
+  "$compiler" -std=c++20 "$@" "-isystem${eigen#-I}" -I "$here/../../include" "$here"/*.cpp -o "$work/bits" -pthread
   "${run[@]}" "$work/bits" | sed "s/ / $tier=/" >"$work/$tier.txt"
 }
 hash_tier avx2 g++ -march=x86-64-v3

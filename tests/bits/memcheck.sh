@@ -10,9 +10,6 @@ here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 read -r eigen <<<"$(pkg-config --cflags-only-I eigen3 2>/dev/null || echo -I/usr/include/eigen3)"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
-for unit in attention caches encodings main modules; do
-  g++ -std=c++20 -O1 -g1 -D POSENC_TIER=scalar "-isystem${eigen#-I}" -I "$here/../../include" -c "$here/$unit.cpp" -o "$work/$unit.o"
-done
-g++ "$work"/*.o -o "$work/bits" -pthread
+g++ -std=c++20 -O1 -g1 -D POSENC_TIER=scalar "-isystem${eigen#-I}" -I "$here/../../include" "$here"/*.cpp -o "$work/bits" -pthread
 valgrind --quiet --error-exitcode=1 "$work/bits" >"$work/hashes"
 echo "memcheck.sh: no error in $(wc --lines <"$work/hashes") cases"

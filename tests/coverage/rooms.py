@@ -37,7 +37,7 @@ def read_branches(exported, lines):
             counts = conditions[tuple(place)]
             counts[0] += if_true
             counts[1] += if_false
-        branches[path] = [hits for place, counts in conditions.items() if any(counts) or lines[path][place[0]] == 0
+        branches[path] = [hits for place, counts in conditions.items() if any(counts) or lines[path].get(place[0], 0) == 0
                           for hits in counts]
     return branches
 
