@@ -107,3 +107,18 @@ function(preface out json)
   set(${out} "${cpu}, one thread unless said; ${build}; flags `${flags}`; commit ${commit}. Not controlled: ${not_controlled}."
       PARENT_SCOPE)
 endfunction()
+
+# chart(<output without extension> <data> <script of gnuplot>): writes <output>.dat and the chart <output>.svg, if gnuplot is
+# installed.
+function(chart output data script)
+  find_program(GNUPLOT gnuplot)
+  if(NOT GNUPLOT)
+    message(STATUS "no chart: gnuplot is not installed")
+    return()
+  endif()
+  file(WRITE "${output}.dat" "${data}")
+  execute_process(
+    COMMAND "${GNUPLOT}" -e "data='${output}.dat'; image='${output}.svg'" "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${script}"
+    COMMAND_ERROR_IS_FATAL ANY)
+  message(STATUS "chart: ${output}.svg")
+endfunction()

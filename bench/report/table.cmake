@@ -119,13 +119,4 @@ foreach(name IN LISTS names)
   endif()
 endforeach()
 
-find_program(GNUPLOT gnuplot)
-if(NOT GNUPLOT)
-  message(STATUS "no chart: gnuplot is not installed")
-  return()
-endif()
-file(WRITE "${OUTPUT}.dat" "${chart}")
-execute_process(
-  COMMAND "${GNUPLOT}" -e "data='${OUTPUT}.dat'; image='${OUTPUT}.svg'" "${CMAKE_CURRENT_LIST_DIR}/chart.gp"
-  COMMAND_ERROR_IS_FATAL ANY)
-message(STATUS "chart: ${OUTPUT}.svg")
+chart("${OUTPUT}" "${chart}" chart.gp)

@@ -115,13 +115,4 @@ ${rule}
 ${rows}")
 message(STATUS "table: ${OUTPUT}_peers.md")
 
-find_program(GNUPLOT gnuplot)
-if(NOT GNUPLOT)
-  message(STATUS "no chart: gnuplot is not installed")
-  return()
-endif()
-file(WRITE "${OUTPUT}_peers.dat" "${chart}")
-execute_process(
-  COMMAND "${GNUPLOT}" -e "data='${OUTPUT}_peers.dat'; image='${OUTPUT}_peers.svg'" "${CMAKE_CURRENT_LIST_DIR}/chart_peers.gp"
-  COMMAND_ERROR_IS_FATAL ANY)
-message(STATUS "chart: ${OUTPUT}_peers.svg")
+chart("${OUTPUT}_peers" "${chart}" chart_peers.gp)
