@@ -38,7 +38,7 @@ PROGRAMS = {
     "simd": ["simd", "bias", "attention_tiers"],
     "tensor": ["tensor", "additive", "bias"],
     "frequency": ["frequency"],
-    "additive": ["additive", "simd"],
+    "additive": ["additive"],
     "rotary": ["rotary", "simd", "tensor", "laws"],
     "bias": ["bias", "laws"],
     "kernels": ["attention_tiers", "attention"],
