@@ -60,7 +60,8 @@ void use_core(std::ostream& out, const float (&f)[37], float (&to_f)[37], const 
   static_assert(posenc::StorageFormatOf<posenc::Half>::value == posenc::StorageFormat::Half);
   to_f[35] = half * bfloat16;
   try {
-    const posenc::ListView<Index> list{1, 2, 3};
+    const Index numbers[] = {1, 2, 3};
+    const posenc::ListView<Index> list(numbers);
     const posenc::IndexSpan span(list);
     if (power > 1) throw posenc::ShapeError("shape");
     out << posenc::build_info() << list.size() << span[0] << POSENC_VERSION_MAJOR;
