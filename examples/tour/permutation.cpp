@@ -26,7 +26,8 @@ void show(Tour& tour) {
   const std::string sentence = "The dog chased another dog";
   const std::vector<Index> order{3, 4, 2, 0, 1};  // another dog chased the dog
   const Matrix x = embed(split_words(sentence), model_dim);
-  const Matrix y = x(order, Eigen::all);
+  const auto every_column = Eigen::seqN(0, x.cols());
+  const Matrix y = x(order, every_column);
   const auto positions = posenc::Positions::range(0, x.rows());
 
   Table table{cat("One attention layer with random projections reads \"", sentence, "\""),
@@ -37,7 +38,7 @@ void show(Tour& tour) {
     const Matrix one = scheme.attend(x, positions, {}).output;
     const Matrix other = scheme.attend(y, positions, {}).output;
     const bool same = one.row(1) == one.row(4);
-    const Matrix moved = one(order, Eigen::all);
+    const Matrix moved = one(order, every_column);
     table.rows.push_back({scheme.name, largest(one.row(1) - one.row(4)), largest(other - moved),
                           same ? "no" : "yes"});
   }

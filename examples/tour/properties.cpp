@@ -154,9 +154,12 @@ double linear_map_error(const Rows& before, const Rows& after) {
   const auto even = Eigen::seqN(0, half, 2), odd = Eigen::seqN(1, half, 2);
   Rows with_one(before.rows(), before.cols() + 1);
   with_one << before, Rows::Ones(before.rows(), 1);
-  const Eigen::MatrixXd from = with_one(even, Eigen::all), to = after(even, Eigen::all);
+  const auto rows = [](const Rows& x, const auto& which) -> Eigen::MatrixXd {
+    return x(which, Eigen::seqN(0, x.cols()));
+  };
+  const Eigen::MatrixXd from = rows(with_one, even), to = rows(after, even);
   const Eigen::MatrixXd map = from.completeOrthogonalDecomposition().solve(to);
-  const Eigen::MatrixXd held_out = with_one(odd, Eigen::all), truth = after(odd, Eigen::all);
+  const Eigen::MatrixXd held_out = rows(with_one, odd), truth = rows(after, odd);
   const Eigen::MatrixXd spread = truth.rowwise() - truth.colwise().mean();
   return (held_out * map - truth).norm() / spread.norm();
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Builds posenc with Eigen 5 as CMake finds it: a sample of the tests (tensors, threads, rotation, the module, bits), and a
-# consumer of the installed package.
+# Builds posenc with Eigen 5 as CMake finds it: a sample of the tests (tensors, threads, rotation, the module, bits), the tour,
+# and a consumer of the installed package.
 #
 #   tests/eigen5/run.sh <directory to build in>
 #
@@ -56,9 +56,9 @@ else
 fi
 echo "-- Eigen 5 in $eigen5_dir"
 
-tests=(test_tensor test_threads)
+tests=(test_tensor test_threads posenc_tour)
 [[ "$(uname -m)" == x86_64 ]] && tests+=(posenc_bits_avx2)
-quietly cmake --preset test -S "$source_dir" -B "$build/eigen5" -D Eigen3_DIR="$eigen5_dir" -D POSENC_BUILD_EXAMPLES=OFF
+quietly cmake --preset test -S "$source_dir" -B "$build/eigen5" -D Eigen3_DIR="$eigen5_dir"
 cmake --build "$build/eigen5" --target "${tests[@]}"
 "$build/eigen5/tests/test_tensor"
 "$build/eigen5/tests/test_threads" 2>&1 | tee "$work/output"
