@@ -26,9 +26,11 @@ docs=(doxygen python3-sphinx python3-myst-parser furo)
 languages=(nlohmann-json3-dev pybind11-dev python3-dev python3-numpy)  # PyTorch, where it is installed, is compared as well
 playground=(clang lld wasi-libc libc++-dev-wasm32 libclang-rt-dev-wasm32 nlohmann-json3-dev nodejs chromium)
 peers=(libopenblas-dev libdnnl-dev libtorch-dev)
+newer_peers=(libggml-dev libonnxruntime-dev libxnnpack-dev libpthreadpool-dev)  # Debian 12 has none, or too old ones
 tools=(clang-format clang-tidy libclang-rt-dev libc++-dev g++-aarch64-linux-gnu qemu-user g++-mingw-w64-x86-64-posix
   g++-riscv64-linux-gnu meson python3-clang-14 valgrind)
 
+optional=()  # left out where the distribution does not have them
 case "${1:-all}" in
   tour) needed=("${build[@]}" "${tour[@]}") ;;
   test) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}") ;;
@@ -36,7 +38,7 @@ case "${1:-all}" in
   docs) needed=("${build[@]}" "${docs[@]}") ;;
   languages) needed=("${build[@]}" "${languages[@]}") ;;
   playground) needed=("${build[@]}" "${tour[@]}" "${playground[@]}") ;;
-  peers) needed=("${build[@]}" "${bench[@]}" "${peers[@]}") ;;
+  peers) needed=("${build[@]}" "${bench[@]}" "${peers[@]}") optional=("${newer_peers[@]}") ;;
   all) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}" "${bench[@]}") ;;
   ci) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}" "${bench[@]}" "${docs[@]}" "${languages[@]}"
     "${playground[@]}" "${tools[@]}") ;;
@@ -64,7 +66,7 @@ is_present() {
 
 install_with_apt() {
   local missing=() package
-  for package in "${needed[@]}"; do
+  for package in "${needed[@]}" "${optional[@]}"; do
     is_present "$package" || missing+=("$package")
   done
   ((${#missing[@]})) || return 0
@@ -82,7 +84,12 @@ install_with_apt() {
     ((attempt < 3)) || fail "apt-get update failed three times"
     sleep 5
   done
-  "${apt[@]}" install --yes --no-install-recommends "${missing[@]}" </dev/null >/dev/null
+  local available=()
+  for package in "${missing[@]}"; do
+    [[ " ${optional[*]} " != *" $package "* ]] || apt-cache show "$package" &>/dev/null || continue
+    available+=("$package")
+  done
+  "${apt[@]}" install --yes --no-install-recommends "${available[@]}" </dev/null >/dev/null
 }
 
 # Other package managers are named, not driven: nobody has tested posenc with them.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // ggml: its rotary operation, which computes its own angles, and its attention in one operation.
-// Versions of 2025 and later. With values of 16 bits, llama.cpp's default, it also rounds queries.
+// Versions of 2025 and later; of its kernels for several processors it takes this one's. With values
+// of 16 bits, llama.cpp's default, it also rounds queries.
 #include "peers.hpp"
 
-#include <ggml-cpu.h>
+#include <ggml-backend.h>
 #include <ggml.h>
 
 #include <algorithm>
@@ -16,6 +17,20 @@
 namespace {
 
 using bench::AttentionTask, bench::Index, bench::RotationTask;
+
+/// Returns its processor backend, on one thread.
+ggml_backend_t backend() {
+  static const ggml_backend_t one_thread = [] {
+    ggml_backend_load_all();
+    const ggml_backend_t cpu = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, nullptr);
+    if (cpu == nullptr) throw std::runtime_error("ggml: no kernels for this processor");
+    ggml_backend_reg_t const reg = ggml_backend_dev_backend_reg(ggml_backend_get_device(cpu));
+    void* const set_threads = ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads");
+    reinterpret_cast<ggml_backend_set_n_threads_t>(set_threads)(cpu, 1);
+    return cpu;
+  }();
+  return one_thread;
+}
 
 /// Tensors and their graph. ggml lists extents from the innermost one on.
 class Graph {
@@ -30,7 +45,7 @@ class Graph {
     if (type == GGML_TYPE_F32) {
       std::copy(numbers.begin(), numbers.end(), static_cast<float*>(t->data));
     } else {
-      ggml_cpu_fp32_to_fp16(numbers.data(), static_cast<ggml_fp16_t*>(t->data),
+      ggml_fp32_to_fp16_row(numbers.data(), static_cast<ggml_fp16_t*>(t->data),
                             static_cast<Index>(numbers.size()));
     }
     return t;
@@ -40,13 +55,10 @@ class Graph {
     result = wanted;
     graph = ggml_new_graph(get());
     ggml_build_forward_expand(graph, wanted);
-    plan = ggml_graph_plan(graph, 1, nullptr);
-    work.resize(plan.work_size);
-    plan.work_data = work.data();
   }
 
   void run() {
-    if (ggml_graph_compute(graph, &plan) != GGML_STATUS_SUCCESS) {
+    if (ggml_backend_graph_compute(backend(), graph) != GGML_STATUS_SUCCESS) {
       throw std::runtime_error("ggml: a graph failed");
     }
   }
@@ -62,8 +74,6 @@ class Graph {
   std::unique_ptr<ggml_context, decltype(&ggml_free)> context;
   ggml_cgraph* graph = nullptr;
   ggml_tensor* result = nullptr;
-  ggml_cplan plan{};
-  std::vector<std::uint8_t> work;
 };
 
 bench::Prepared prepared(const std::shared_ptr<Graph>& graph, ggml_tensor* result) {

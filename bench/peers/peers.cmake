@@ -60,17 +60,25 @@ posenc_add_peer(
   INSTALL "${from_the_distribution}")
 
 posenc_add_peer(
+  onednn_graph HEADER oneapi/dnnl/dnnl_graph.hpp
+  VERSION_IN oneapi/dnnl/dnnl_version.h
+  LIBRARIES dnnl
+  WITH gomp
+  INSTALL "oneDNN has it since version 3, as Debian 13")
+
+posenc_add_peer(
   libtorch HEADER ATen/ATen.h
-  VERSION_IN torch/csrc/api/include/torch/version.h
   LIBRARIES torch_cpu c10
   INSTALL "${from_the_distribution}")
 
-# In C++20, vectors instantiate types that are still incomplete in these headers.
-set_source_files_properties(peers/libtorch.cpp PROPERTIES COMPILE_OPTIONS "-std=c++17;-Wno-c++20-extensions")
+# In C++20, vectors instantiate types that are still incomplete in the headers of version 1.
+if(NOT EXISTS "${POSENC_PEER_libtorch_HEADERS}/torch/headeronly/version.h")
+  set_source_files_properties(peers/libtorch.cpp PROPERTIES COMPILE_OPTIONS "-std=c++17;-Wno-c++20-extensions")
+endif()
 
 posenc_add_peer(
-  ggml HEADER ggml-cpu.h
-  LIBRARIES ggml ggml-cpu ggml-base
+  ggml HEADER ggml-backend.h
+  LIBRARIES ggml ggml-base
   INSTALL "install one of 2025 or later, shared libraries, into POSENC_PEERS_PREFIX")
 
 posenc_add_peer(
