@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Replaces the generated sections of bench/README.md by the tables of the last run. Section <name> is between the lines
-# "<!-- measured: <name> -->" and "<!-- end of <name> -->".
+# "<!-- measured: <name> on <maker> -->" and "<!-- end of <name> on <maker> -->", for the processor's maker: the first word of
+# the tables.
 #   cmake -D OUTPUT=build/bench/bench -P readme.cmake    reads OUTPUT_readme.md and, if it is there, OUTPUT_peers.md
 set(page "${CMAKE_CURRENT_LIST_DIR}/../README.md")
 file(READ "${page}" text)
@@ -12,6 +13,8 @@ foreach(section_and_file IN ITEMS "tables;${OUTPUT}_readme.md" "peers;${OUTPUT}_
     continue()
   endif()
   file(READ "${section_and_file}" table)
+  string(REGEX MATCH "^[A-Za-z]+" maker "${table}")
+  string(APPEND section " on ${maker}")
   set(start "<!-- measured: ${section} -->\n")
   set(end "<!-- end of ${section} -->")
   string(FIND "${text}" "${start}" from)

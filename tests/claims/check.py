@@ -72,9 +72,8 @@ class Data:
     def __init__(self):
         self.promises = promises()
         bench = (ROOT / "bench" / "README.md").read_text()
-        sections = re.split(r"^## ", bench, flags=re.M)
-        named = {"amd": "All cases", "intel": "0.2.0 on an Intel processor", "peers": "Other libraries"}
-        self.bench = {name: list(tables(next(section for section in sections if section.startswith(title))))
+        named = {"amd": "tables on AMD", "intel": "tables on Intel", "peers": "peers on AMD", "intel_peers": "peers on Intel"}
+        self.bench = {name: list(tables(bench[bench.index(f"<!-- measured: {title} -->"):bench.index(f"<!-- end of {title} -->")]))
                       for name, title in named.items()}
         spec = importlib.util.spec_from_file_location("report", ROOT / "tests" / "report" / "run.py")
         self.report = importlib.util.module_from_spec(spec)
