@@ -2,19 +2,15 @@
 // oneDNN: attention of its products, a block of 512 rows of a key head at a time, with our plain
 // softmax between them. Masked keys after a block are left out. Rows are [kv_heads, queries, group],
 // so that one product serves all query heads of a key head.
+#include "onednn.hpp"
+
 #include "peers.hpp"
-
-#include <Eigen/Core>
-
-#include <oneapi/dnnl/dnnl.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <utility>
 #include <vector>
-
-extern "C" void omp_set_num_threads(int count);  // of the OpenMP runtime that it was built with
 
 namespace {
 
@@ -43,9 +39,9 @@ class Attention {
   explicit Attention(const AttentionTask& task)
       : t_(task),
         group_(t_.heads / t_.kv_heads),
-        q_(stored(bench::transposed(t_.q, t_.queries, t_.kv_heads, group_ * t_.dim))),
-        k_(stored(bench::transposed(t_.k, t_.keys, t_.kv_heads, t_.dim))),
-        v_(stored(bench::transposed(t_.v, t_.keys, t_.kv_heads, t_.dim))),
+        q_(onednn::stored<S>(bench::transposed(t_.q, t_.queries, t_.kv_heads, group_ * t_.dim))),
+        k_(onednn::stored<S>(bench::transposed(t_.k, t_.keys, t_.kv_heads, t_.dim))),
+        v_(onednn::stored<S>(bench::transposed(t_.v, t_.keys, t_.kv_heads, t_.dim))),
         out_(t_.q.size()) {
     const Index step = std::max<Index>(1, max_rows / group_);
     for (Index first = 0; first < t_.queries; first += step) {
@@ -74,8 +70,6 @@ class Attention {
     memory::desc q, k, scores, probabilities, v, out;
     matmul score_product, value_product;
   };
-
-  static std::vector<S> stored(const std::vector<float>& x) { return {x.begin(), x.end()}; }
 
   void add_block(Index first, Index end) {
     const Index rows = (end - first) * group_, keys = t_.past() + end;
@@ -143,13 +137,8 @@ bench::Prepared attention(const AttentionTask& task) {
   return {[state] { state->run(); }, [state] { return state->result(); }};
 }
 
-std::string version() {
-  const dnnl_version_t* const v = dnnl_version();
-  return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
-}
-
 const bool added = bench::add_peer({.name = "onednn",
-                                    .version = version(),
+                                    .version = onednn::version(),
                                     .attention = attention<float>,
                                     .attention_16_bit = attention<Eigen::bfloat16>});
 

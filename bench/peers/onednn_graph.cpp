@@ -2,11 +2,9 @@
 // oneDNN's graphs: attention as one partition, as its documentation of scaled dot-product attention
 // and of grouped queries has it. Tensors are [1, kv_heads, group, queries or keys, dim]; the mask
 // of a prompt is a tensor, since the partition has all scores of a head at once.
+#include "onednn.hpp"
 #include "peers.hpp"
 
-#include <Eigen/Core>
-
-#include <oneapi/dnnl/dnnl.hpp>
 #include <oneapi/dnnl/dnnl_graph.hpp>
 
 #include <cmath>
@@ -15,8 +13,6 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
-
-extern "C" void omp_set_num_threads(int count);  // of the OpenMP runtime that it was built with
 
 namespace {
 
@@ -36,9 +32,9 @@ class Attention {
  public:
   explicit Attention(const AttentionTask& t)
       : t_(t),
-        q_(stored(bench::transposed(t.q, t.queries, t.heads, t.dim))),
-        k_(stored(bench::transposed(t.k, t.keys, t.kv_heads, t.dim))),
-        v_(stored(bench::transposed(t.v, t.keys, t.kv_heads, t.dim))),
+        q_(onednn::stored<S>(bench::transposed(t.q, t.queries, t.heads, t.dim))),
+        k_(onednn::stored<S>(bench::transposed(t.k, t.keys, t.kv_heads, t.dim))),
+        v_(onednn::stored<S>(bench::transposed(t.v, t.keys, t.kv_heads, t.dim))),
         out_(t.q.size()) {
     const Index group = t.heads / t.kv_heads;
     const logical_tensor q = described(type_of<S>, {1, t.kv_heads, group, t.queries, t.dim});
@@ -47,44 +43,22 @@ class Attention {
     const logical_tensor scale = described(Type::f32, {1});
     const logical_tensor mask = described(Type::f32, {1, 1, 1, t.queries, t.keys});
     const logical_tensor out = described(type_of<S>, {1, t.kv_heads, group, t.queries, t.dim});
-    const std::vector<Index> of_scores{1, t.kv_heads, group, t.queries, t.keys};
 
-    dnnl::graph::graph graph(engine_.get_kind());
-    const logical_tensor scores = described(Type::f32, of_scores);
-    op product = operation(Kind::MatMul, {q, k}, scores);
-    product.set_attr<bool>(op::attr::transpose_b, true);
-    graph.add_op(product);
-    logical_tensor logits = described(Type::f32, of_scores);
-    graph.add_op(operation(Kind::Multiply, {scores, scale}, logits));
-    if (t.queries > 1) {
-      const logical_tensor masked = described(Type::f32, of_scores);
-      graph.add_op(operation(Kind::Add, {logits, mask}, masked));
-      logits = masked;
-    }
-    const logical_tensor probabilities = described(type_of<S>, of_scores);
-    op softmax = operation(Kind::SoftMax, {logits}, probabilities);
-    softmax.set_attr<Index>(op::attr::axis, -1);
-    softmax.set_attr<std::string>(op::attr::mode, "inf_as_zero");
-    graph.add_op(softmax);
-    graph.add_op(operation(Kind::MatMul, {probabilities, v}, out));
-    graph.finalize();
-
-    const auto partitions = graph.get_partitions();
-    if (partitions.size() != 1 || !partitions[0].is_supported()) {
-      throw std::runtime_error("oneDNN: attention is not one partition");
-    }
-    std::vector<logical_tensor> inputs{q, k, v, scale};
-    const std::vector<void*> data{q_.data(), k_.data(), v_.data(), &scale_};
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      inputs_.emplace_back(inputs[i], engine_, data[i]);
-    }
-    if (t.queries > 1) {
+    std::vector<logical_tensor> inputs;
+    const auto add_input = [&](const logical_tensor& x, void* data) {
+      inputs.push_back(x);
+      inputs_.emplace_back(x, engine_, data);
+    };
+    add_input(q, q_.data());
+    add_input(k, k_.data());
+    add_input(v, v_.data());
+    add_input(scale, &scale_);
+    if (is_masked()) {
       fill_mask();
-      inputs.push_back(mask);
-      inputs_.emplace_back(mask, engine_, mask_.data());
+      add_input(mask, mask_.data());
     }
     outputs_.emplace_back(out, engine_, out_.data());
-    compiled_ = partitions[0].compile(inputs, {out}, engine_);
+    compiled_ = partition(q, k, scale, mask, v, out).compile(inputs, {out}, engine_);
   }
 
   void run() {
@@ -97,8 +71,6 @@ class Attention {
   }
 
  private:
-  static std::vector<S> stored(const std::vector<float>& x) { return {x.begin(), x.end()}; }
-
   logical_tensor described(Type type, const std::vector<Index>& extents) {
     return {ids_++, type, extents, logical_tensor::layout_type::strided};
   }
@@ -107,6 +79,40 @@ class Attention {
     const std::size_t id = ids_++;
     return {id, kind, inputs, {output}, std::to_string(id)};
   }
+
+  /// Returns softmax(q k^T scale + mask) v.
+  dnnl::graph::partition partition(const logical_tensor& q, const logical_tensor& k,
+                                   const logical_tensor& scale, const logical_tensor& mask,
+                                   const logical_tensor& v, const logical_tensor& out) {
+    const std::vector<Index> of_scores{1, t_.kv_heads, t_.heads / t_.kv_heads, t_.queries, t_.keys};
+    dnnl::graph::graph graph(engine_.get_kind());
+    const logical_tensor products = described(Type::f32, of_scores);
+    op product = operation(Kind::MatMul, {q, k}, products);
+    product.set_attr<bool>(op::attr::transpose_b, true);
+    graph.add_op(product);
+    logical_tensor scores = described(Type::f32, of_scores);
+    graph.add_op(operation(Kind::Multiply, {products, scale}, scores));
+    if (is_masked()) {
+      const logical_tensor masked = described(Type::f32, of_scores);
+      graph.add_op(operation(Kind::Add, {scores, mask}, masked));
+      scores = masked;
+    }
+    const logical_tensor probabilities = described(type_of<S>, of_scores);
+    op softmax = operation(Kind::SoftMax, {scores}, probabilities);
+    softmax.set_attr<Index>(op::attr::axis, -1);
+    softmax.set_attr<std::string>(op::attr::mode, "inf_as_zero");
+    graph.add_op(softmax);
+    graph.add_op(operation(Kind::MatMul, {probabilities, v}, out));
+    graph.finalize();
+
+    const auto partitions = graph.get_partitions();
+    if (partitions.size() != 1 || !partitions[0].is_supported()) {
+      throw std::runtime_error("oneDNN: attention is not one partition");
+    }
+    return partitions[0];
+  }
+
+  bool is_masked() const { return t_.queries > 1; }
 
   void fill_mask() {
     mask_.resize(static_cast<std::size_t>(t_.queries * t_.keys));
@@ -135,13 +141,8 @@ bench::Prepared attention(const AttentionTask& task) {
   return {[state] { state->run(); }, [state] { return state->result(); }};
 }
 
-std::string version() {
-  const dnnl_version_t* const v = dnnl_version();
-  return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
-}
-
 const bool added = bench::add_peer({.name = "onednn_graph",
-                                    .version = version(),
+                                    .version = onednn::version(),
                                     .attention = attention<float>,
                                     .attention_16_bit = attention<Eigen::bfloat16>});
 
