@@ -146,7 +146,7 @@ void check_rotary(const RotarySettings& settings, const Json& group, Index max_p
       check_axes(settings, group);
     } else if (key == "rule") {
       const auto name = std::visit([](const auto& rule) { return rule_name(rule); }, settings.rule);
-      if (name != value) wrong(key, name, value);
+      if (value != Json(name)) wrong(key, name, value);
     } else if (key == "pairing") {
       const bool half = settings.pairing == posenc::PairingKind::HalfRotate;
       if ((value == "half") != half) wrong(key, half ? "half" : "interleaved", value);
@@ -212,9 +212,9 @@ void check_group(const ModelSettings& model, const Json& group, const Json& expe
     if ((settings != nullptr) != turns) throw Wrong(number + (turns ? " turns" : " does not turn"));
     if (group.contains("kind")) {
       if (at >= model.layer_types.size()) throw Wrong(number + " has no type");
-      if (model.layer_types[at] != group["kind"])
-        wrong(number, model.layer_types[at], group["kind"]);
-      check_kind(model, layer, model.layer_types[at]);
+      const std::string& type = model.layer_types[at];
+      if (group["kind"] != Json(type)) wrong(number, type, group["kind"]);
+      check_kind(model, layer, type);
     }
     if (settings == nullptr || settings == checked) continue;
     check_rotary(*settings, group, expect.value("max_position", Index{1}));

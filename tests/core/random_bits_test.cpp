@@ -20,7 +20,7 @@ TEST_CASE("mix_bits gives the sequence of SplitMix64", "[random_bits]") {
   }
 }
 
-TEST_CASE("uniform scales the upper 53 bits to [0, 1)", "[random_bits]") {
+TEST_CASE("uniform scales the upper 53 bits to less than one", "[random_bits]") {
   for (const std::uint64_t zero : {std::uint64_t{0}}) {
     CHECK(uniform(zero) == 0);
     CHECK(uniform(zero + 0x7ff) == 0);
