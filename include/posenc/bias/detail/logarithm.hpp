@@ -8,6 +8,7 @@
 #include <cmath>
 #include <concepts>
 #include <cstdint>
+#include <limits>
 
 POSENC_BEGIN
 namespace detail {
@@ -105,7 +106,7 @@ POSENC_ALWAYS_INLINE double log1p_distance(double rate, double from, double to) 
 inline constexpr double overflow_limit = 0x1p980;
 
 /// Returns ln(1 + rate |from - to|) with the accuracy for tiles of Real, even if the distance or
-/// its product with the rate overflows a double.
+/// its product with the rate overflows a double. A position that is infinite or NaN gives NaN.
 template <std::floating_point Real>
 DoubleDouble log1p_distance_no_overflow(double rate, double from, double to) noexcept {
   const auto log1p = [](double r, double a, double b) -> DoubleDouble {
@@ -118,6 +119,7 @@ DoubleDouble log1p_distance_no_overflow(double rate, double from, double to) noe
   // The product of a distance above the limit with a small rate may be any number.
   constexpr double scale = 0x1p-100;
   const double scaled = std::abs(scale * from - scale * to);
+  if (!std::isfinite(scaled)) return std::numeric_limits<double>::quiet_NaN();  // a position is not
   if (scaled * rate <= scale * limit) return log1p(rate / scale, scale * from, scale * to);
   int exponent = 0, exponent_of_rate = 0;
   const double significand = std::frexp(scaled, &exponent);
