@@ -133,8 +133,9 @@ std::vector<T> numbers(std::uint64_t seed, std::size_t random = 200) {
   support::Random source(seed);
   for (std::size_t i = 0; i < random; ++i) {
     all.push_back(static_cast<T>(source.normal()));
-    all.push_back(std::bit_cast<T>(static_cast<Bits<T>>(
-        source.integer(0, std::numeric_limits<std::int64_t>::max() - 1) * 2 + 1)));
+    const auto half =
+        static_cast<std::uint64_t>(source.integer(0, std::numeric_limits<std::int64_t>::max() - 1));
+    all.push_back(std::bit_cast<T>(static_cast<Bits<T>>(half * 2 + 1)));
   }
   const std::size_t count = all.size();
   for (std::size_t i = 0; i < count; ++i) all.push_back(-all[i]);
