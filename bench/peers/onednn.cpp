@@ -4,11 +4,8 @@
 // so that one product serves all query heads of a key head.
 #include "onednn.hpp"
 
-#include "peers.hpp"
-
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -130,16 +127,6 @@ class Attention {
   std::vector<Block> blocks_;
 };
 
-template <class S>
-bench::Prepared attention(const AttentionTask& task) {
-  omp_set_num_threads(1);
-  const auto state = std::make_shared<Attention<S>>(task);
-  return {[state] { state->run(); }, [state] { return state->result(); }};
-}
-
-const bool added = bench::add_peer({.name = "onednn",
-                                    .version = onednn::version(),
-                                    .attention = attention<float>,
-                                    .attention_16_bit = attention<Eigen::bfloat16>});
+const bool added = onednn::add_peer<Attention>("onednn");
 
 }  // namespace

@@ -3,13 +3,11 @@
 // and of grouped queries has it. Tensors are [1, kv_heads, group, queries or keys, dim]; the mask
 // of a prompt is a tensor, since the partition has all scores of a head at once.
 #include "onednn.hpp"
-#include "peers.hpp"
 
 #include <oneapi/dnnl/dnnl_graph.hpp>
 
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -134,16 +132,6 @@ class Attention {
   dnnl::graph::compiled_partition compiled_;
 };
 
-template <class S>
-bench::Prepared attention(const AttentionTask& task) {
-  omp_set_num_threads(1);
-  const auto state = std::make_shared<Attention<S>>(task);
-  return {[state] { state->run(); }, [state] { return state->result(); }};
-}
-
-const bool added = bench::add_peer({.name = "onednn_graph",
-                                    .version = onednn::version(),
-                                    .attention = attention<float>,
-                                    .attention_16_bit = attention<Eigen::bfloat16>});
+const bool added = onednn::add_peer<Attention>("onednn_graph");
 
 }  // namespace

@@ -72,7 +72,7 @@ class Data:
     def __init__(self):
         self.promises = promises()
         bench = (ROOT / "bench" / "README.md").read_text()
-        named = {"amd": "tables on AMD", "intel": "tables on Intel", "peers": "peers on AMD", "intel_peers": "peers on Intel"}
+        named = {"amd": "tables on AMD", "intel": "tables on Intel", "peers": "peers on AMD"}
         self.bench = {name: list(tables(bench[bench.index(f"<!-- measured: {title} -->"):bench.index(f"<!-- end of {title} -->")]))
                       for name, title in named.items()}
         spec = importlib.util.spec_from_file_location("report", ROOT / "tests" / "report" / "run.py")
