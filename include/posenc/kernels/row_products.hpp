@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 // Micro-kernels that read keys and values unpacked, as rows of the user's tensors. Their dependency
@@ -82,10 +83,11 @@ struct UnpackedDotKernel {
     // Complete rows are prefetched, distributed over the square blocks: hardware prefetchers do not
     // follow single lines of alternating rows.
     const Index blocks = (dim + P::width - 1) / P::width;
-    const T* next[std::size_t{Heads}];
+    // Addresses are integers: one step goes beyond the last row, whose stride may be any number.
+    std::uintptr_t next[std::size_t{Heads}];
     Index left[std::size_t{Heads}], due = 0;
     unrolled<Heads>([&](Index h) POSENC_INLINE_LAMBDA {
-      next[h] = ahead[h].first;
+      next[h] = reinterpret_cast<std::uintptr_t>(ahead[h].first);
       left[h] = first_row == 0 ? ahead[h].count : 0;
     });
     P sums[std::size_t{Heads * Rows}];
@@ -96,8 +98,8 @@ struct UnpackedDotKernel {
       for (due += P::width; due >= blocks && left[0] > 0; due -= blocks) {
         unrolled<Heads>([&](Index h) POSENC_INLINE_LAMBDA {
           if (left[h] == 0) return;
-          prefetch(next[h], dim * Index{sizeof(T)});
-          next[h] += seq_stride;
+          prefetch(reinterpret_cast<const void*>(next[h]), dim * Index{sizeof(T)});
+          next[h] += static_cast<std::uintptr_t>(seq_stride) * sizeof(T);
           --left[h];
         });
       }
