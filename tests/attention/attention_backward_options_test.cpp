@@ -225,6 +225,79 @@ TEST_CASE("what is hidden reaches no gradient", "[attention][backward]") {
   }
 }
 
+TEST_CASE("numbers of hidden keys that overflow reach no gradient", "[attention][backward]") {
+  constexpr Index keys = 300;
+  constexpr float large = 3e38F;
+  const std::vector<Index> hidden{0, 5, 100, 130, 299};
+  Mask<bool> keep(1, 1, 1, keys, true);
+  for (const Index j : hidden) keep.values(0, 0, 0, j) = false;
+  const auto always = [](Index, Index, Index) { return true; };
+  for (const auto order : {posenc::SoftcapOrder::BeforeBias, posenc::SoftcapOrder::AfterBias}) {
+    for (const double softcap : {0.0, 2.0}) {
+      FixedCall<float> call({2, 4, 2, 150, keys, 10, 5}, 1);
+      call.options.causal = Causal::No;
+      call.options.keep = keep.view();
+      call.options.softcap = softcap;
+      if (softcap > 0) call.options.softcap_order = order;
+      Gradients<float> clean = call.run();
+      for (const Index j : hidden) {
+        // The scores are sums of both infinities, and the gradients of probabilities are infinite.
+        fill(call.c.k, j, large);
+        for (Index b = 0; b < 2; ++b) {
+          for (Index h = 0; h < 2; ++h) call.c.k.view().row(b, j, h)[0] = -large;
+        }
+        fill(call.c.v, j, large);
+      }
+      Gradients<float> got = call.run();
+      CAPTURE(softcap);
+      CHECK(same_rows(got.q, clean.q, always));
+      CHECK(same_rows(got.k, clean.k, always));
+      CHECK(same_rows(got.v, clean.v, always));
+    }
+  }
+}
+
+TEST_CASE("what a query lets overflow reaches the keys that it sees alone",
+          "[attention][backward]") {
+  FixedCall<float> call({2, 4, 2, 150, 150, 9, 5}, 1);
+  call.options.causal = Causal::TopLeft;
+  for (const auto stage : {posenc::TemperatureOf::ScaledScores, posenc::TemperatureOf::CappedScores,
+                           posenc::TemperatureOf::BiasedScores}) {
+    for (const bool is_hot : {false, true}) {
+      call.options.softcap = 3;
+      call.options.softcap_order = posenc::SoftcapOrder::AfterBias;
+      call.options.temperature = [](double) { return 1.0; };
+      call.options.temperature_of = stage;
+      fill(call.c.v, 0, 2);
+      fill(call.grad_out, 0, 1);
+      Gradients<float> clean = call.run();
+      // The product of the first query's output with its gradient overflows, or the scores.
+      if (!is_hot) fill(call.grad_out, 0, 3e38F);
+      if (is_hot) call.options.temperature = [](double i) { return i == 0 ? infinity : 1.0F; };
+      Gradients<float> got = call.run();
+      CAPTURE(is_hot);
+      const auto not_first = [](Index, Index s, Index) { return s > 0; };
+      CHECK(same_rows(got.q, clean.q, not_first));
+      CHECK(same_rows(got.k, clean.k, not_first));
+      CHECK(same_rows(got.v, clean.v, not_first));
+      if (!is_hot) CHECK(!std::isfinite(got.q.view().row(0, 0, 0)[0]));
+    }
+  }
+}
+
+TEST_CASE("a NaN in the output of every query leaves gradients of hidden keys 0",
+          "[attention][backward]") {
+  FixedCall<float> call({1, 2, 1, 150, 300, 9, 5}, 1);
+  Mask<bool> keep(1, 1, 1, 300, true);
+  keep.values(0, 0, 0, 299) = false;  // far from the NaN, in a tile of finite numbers
+  call.options.causal = Causal::No;
+  call.options.keep = keep.view();
+  fill(call.c.v, 0, nan);
+  Gradients<float> got = call.run();
+  CHECK((is_zero(got.k, 299) && is_zero(got.v, 299)));
+  CHECK(std::isnan(got.k.view().row(0, 298, 0)[0]));
+}
+
 TEST_CASE("a NaN that is seen reaches those that see it alone", "[attention][backward]") {
   FixedCall<float> call({2, 4, 2, 200, 200, 9, 5}, 1);
   call.options.causal = Causal::TopLeft;

@@ -35,8 +35,8 @@ POSENC_BEGIN
 ///             bias.zero_gradient(), before anything is written. For exceptions on threads of a
 ///             pool see attention()
 ///   Masks:    rows without visible keys, and keys that no query sees, have gradients of 0. Masked
-///             keys reach no gradient, even if they hold NaN. If a tile or a block holds NaN or
-///             infinity, a probability of 0 contributes nothing, whatever its factor
+///             keys reach no gradient, even if they hold NaN. A probability of 0 contributes
+///             nothing, whatever its factor: NaN, infinity, or an overflow
 ///   Bits:     do not depend on the number of threads: blocks of queries add to keys, masks and
 ///             parameters in block order
 ///   Accuracy: arithmetic in Compute<T>, rounded once to T. Probabilities are exp(score - lse), off

@@ -292,8 +292,7 @@ class BackwardSchedule {
         state.scores.compute_products(block, seen, keys, strip);
       state.scores.apply_post_bias_epilogue(block, seen, strip);
       state.score_grads.compute(block, state.gradients, strip, lanes, state.values, call_.v.dim,
-                                !finite, state.scores.strip_scores(strip),
-                                state.scores.softcap_slopes(strip));
+                                !finite, state.scores.strip_scores(strip));
     });
   }
 

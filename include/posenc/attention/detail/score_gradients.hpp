@@ -4,6 +4,7 @@
 #include <posenc/attention/detail/backward_rows.hpp>
 #include <posenc/attention/detail/query_block.hpp>
 #include <posenc/attention/detail/tile_dropout.hpp>
+#include <posenc/attention/detail/unless_zero.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/kernels/products.hpp>
 #include <posenc/kernels/scratch_arenas.hpp>
@@ -43,12 +44,11 @@ class ScoreGradients {
   /// scores <- probabilities, after dropout; strip_gradients(strip) <- gradient of the scores. Both
   /// are 0 in inactive lanes.
   ///   value_panels: the tile's values, packed as panels
-  ///   isolates_nonfinite: NaN and infinities of invisible keys must not reach other gradients
-  ///   slopes: derivatives of a soft cap, or null; if isolates_nonfinite, they are set to 0 where
-  ///       the probability is 0
+  ///   isolates_nonfinite: a log-sum-exp may be infinite or NaN, and still the probability of an
+  ///       invisible key must be 0
   void compute(const Block& block, const BackwardRows<Tier, T, S>& rows, const Strip& strip,
                const ActiveLanes& lanes, const S* value_panels, Index value_dim,
-               bool isolates_nonfinite, Real* scores, Real* slopes) const noexcept {
+               bool isolates_nonfinite, Real* scores) const noexcept {
     using P = Pack<Real, Tier>;
     for_register_tiles<Tier>(strip.rows, PanelDotKernel<Tier, Real, S, typename Block::Row>{
                                              rows.packed_grad_out(strip.first),
@@ -76,15 +76,10 @@ class ScoreGradients {
       for_active_vectors<P>(lanes, row, [&](Real* p) {
         const Index j = p - row;
         const P value_term = P::load(p) * P::load(grad + j);
-        mul_add(P::load(undropped_row + j), delta, value_term).store(grad + j);
+        const P probability = P::load(undropped_row + j);
+        // Finite numbers can overflow in the other factors, even those of invisible keys.
+        unless_zero(probability, mul_add(probability, delta, value_term)).store(grad + j);
       });
-      if (isolates_nonfinite) {
-        for (Index j = 0; j < tile_keys; ++j) {
-          if (undropped_row[j] != 0) continue;
-          grad[j] = 0;
-          if (slopes != nullptr) slopes[i * tile_keys + j] = 0;
-        }
-      }
       clear_inactive(lanes, row);
       clear_inactive(lanes, grad);
     }

@@ -5,6 +5,7 @@
 #include <posenc/attention/detail/bias_stage.hpp>
 #include <posenc/attention/detail/query_block.hpp>
 #include <posenc/attention/detail/relative_stage.hpp>
+#include <posenc/attention/detail/unless_zero.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/kernels/products.hpp>
@@ -57,10 +58,6 @@ class Scores {
   /// Returns the scores of a strip, [rows, tile_keys].
   Real* strip_scores(const Strip& strip) const noexcept {
     return keeps_block_scores_ ? scores_ + strip.first * tile_keys : scores_;
-  }
-  /// Returns the derivatives of the soft cap at a strip's scores, or null if they are not kept.
-  Real* softcap_slopes(const Strip& strip) const noexcept {
-    return softcap_slopes_ == nullptr ? nullptr : softcap_slopes_ + strip.first * tile_keys;
   }
 
   /// Computes scale * q k for the active lanes of a strip, and the soft cap if it comes before the
@@ -165,7 +162,7 @@ class Scores {
                                    Real* grad) const noexcept {
     if (plan_.options.softcap_order == SoftcapOrder::AfterBias)
       backprop_softcap(block, lanes, strip, grad);
-    apply_temperature(TemperatureOf::BiasedScores, block, lanes, strip, grad);
+    backprop_temperature(TemperatureOf::BiasedScores, block, lanes, strip, grad);
   }
 
   /// Adds to the gradient of the bias's parameters, from the score gradients of a tile, [rows,
@@ -191,7 +188,7 @@ class Scores {
     if (plan_.options.softcap_order == SoftcapOrder::BeforeBias) {
       backprop_softcap(block, lanes, strip, grad);
     }
-    apply_temperature(TemperatureOf::ScaledScores, block, lanes, strip, grad);
+    backprop_temperature(TemperatureOf::ScaledScores, block, lanes, strip, grad);
   }
 
  private:
@@ -238,11 +235,13 @@ class Scores {
   void backprop_softcap(const Block& block, const ActiveLanes& lanes, const Strip& strip,
                         Real* grad) const noexcept {
     using P = Pack<Real, Tier>;
-    apply_temperature(TemperatureOf::CappedScores, block, lanes, strip, grad);
-    const Real* const slopes = this->softcap_slopes(strip);
+    backprop_temperature(TemperatureOf::CappedScores, block, lanes, strip, grad);
+    const Real* const slopes = softcap_slopes_ + strip.first * tile_keys;
     for (Index i = 0; i < strip.rows; ++i) {
-      for_active_vectors<P>(lanes, grad + i * tile_keys,
-                            [&](Real* p) { (P::load(p) * P::load(slopes + (p - grad))).store(p); });
+      for_active_vectors<P>(lanes, grad + i * tile_keys, [&](Real* p) {
+        const P gradient = P::load(p);
+        unless_zero(gradient, gradient * P::load(slopes + (p - grad))).store(p);
+      });
     }
   }
 
@@ -255,6 +254,20 @@ class Scores {
       const P factor = P::broadcast(block.temperature(strip.first + i));
       for_active_vectors<P>(lanes, scores + i * tile_keys,
                             [&](Real* p) { (P::load(p) * factor).store(p); });
+    }
+  }
+  /// Backward of apply_temperature(). The gradient of an invisible key stays 0, even if the
+  /// temperature is infinite.
+  void backprop_temperature(TemperatureOf stage, const Block& block, const ActiveLanes& lanes,
+                            const Strip& strip, Real* grad) const noexcept {
+    if (plan_.options.temperature_of != stage) return;
+    using P = Pack<Real, Tier>;
+    for (Index i = 0; i < strip.rows; ++i) {
+      const P factor = P::broadcast(block.temperature(strip.first + i));
+      for_active_vectors<P>(lanes, grad + i * tile_keys, [&](Real* p) {
+        const P gradient = P::load(p);
+        unless_zero(gradient, gradient * factor).store(p);
+      });
     }
   }
 
