@@ -16,6 +16,7 @@
 #include <posenc/rotary/rope.hpp>
 
 #include <array>
+#include <limits>
 #include <vector>
 
 namespace empty_attention_test {
@@ -186,9 +187,10 @@ TEST_CASE("layers without channels accept any number of tokens", "[hostile]") {
   float number = 0;
   for (const Index batch : {Index{1}, Index{1} << 31, huge, Index{1} << 62}) {
     for (const Index seq : {Index{1}, Index{1} << 31, huge, Index{1} << 62}) {
-      for (const Index stride : {Index{0}, huge}) {
+      for (const Index stride : {Index{0}, huge, std::numeric_limits<Index>::max() / 2}) {
         INFO(batch << ", " << seq << ", stride " << stride);
-        const EmbeddingsView<float> x{&number, batch, seq, 0, seq == 1 ? 0 : stride, stride};
+        const EmbeddingsView<float> x{
+            stride > huge ? nullptr : &number, batch, seq, 0, seq == 1 ? 0 : stride, stride};
         const posenc::Linear<float> layer(0, 0, true);
         posenc::LinearParameters<float> gradient(0, 0, true);
         make([&] { layer.apply(x, x); });
@@ -196,6 +198,26 @@ TEST_CASE("layers without channels accept any number of tokens", "[hostile]") {
         make([&] { posenc::FixedOrderLinear<float>(0, 0, true).apply(x, x); });
       }
     }
+  }
+}
+
+TEST_CASE("layers whose inputs or outputs have no channels accept any strides", "[hostile]") {
+  std::vector<float> numbers(60, 0.5F), out(60);
+  const EmbeddingsView<float> x{numbers.data(), 2, 6, 5}, y{out.data(), 2, 6, 5};
+  for (const Index stride : {Index{32}, Index{-7}, std::numeric_limits<Index>::max() / 2}) {
+    const EmbeddingsView<float> none{nullptr, 2, 6, 0, stride, stride};
+    const auto run = [&](auto from_none, auto to_none) {
+      auto gradient = from_none.zero_gradient();
+      from_none.apply(none, y);
+      from_none.backward(none, x, none, gradient);
+      CHECK(gradient.bias(4) == 6);
+      auto other = to_none.zero_gradient();
+      to_none.apply(x, none);
+      to_none.backward(x, none, y, other);
+      CHECK(out[59] == 0);
+    };
+    run(posenc::Linear<float>(0, 5, true), posenc::Linear<float>(5, 0, true));
+    run(posenc::FixedOrderLinear<float>(0, 5, true), posenc::FixedOrderLinear<float>(5, 0, true));
   }
 }
 

@@ -13,6 +13,8 @@
 #include <posenc/rotary/rope.hpp>
 
 #include <array>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 namespace empty_views_test {
@@ -82,6 +84,46 @@ TEST_CASE("biases of heads are added to empty tensors at once", "[hostile]") {
     make([&] { posenc::add_to_heads<float>(x, bias, x); });
     make([&] { posenc::add_heads_gradient<float>(x, bias); });
   });
+}
+
+TEST_CASE("views without features may have any strides, and no memory", "[hostile]") {
+  constexpr Index largest = std::numeric_limits<Index>::max();
+  std::vector<float> numbers(48, 0.5F), grad_q(24, 7.0F), grad_k(16, 7.0F), lse(6), other(6);
+  const HeadsView<float> q{numbers.data(), 1, 3, 2, 4}, k{numbers.data(), 1, 4, 1, 4};
+  for (const Index stride : {Index{32}, Index{-7}, largest / 2, -largest - 1}) {
+    for (float* const memory : {static_cast<float*>(nullptr), numbers.data()}) {
+      CAPTURE(stride);
+      const auto empty = [&](Index seq, Index heads) {
+        return HeadsView<float>{memory, 1, seq, heads, 0, stride, stride, stride};
+      };
+      const posenc::LseView<float> rows{lse.data(), 1, 2, 3}, others{other.data(), 1, 2, 3};
+      const posenc::AttentionOptions<float> options{.causal = Causal::No};
+      // Values without features, and the log-sum-exps of their scores.
+      posenc::attention<float>(q, k, empty(4, 1), empty(3, 2), options, {}, {.lse = rows});
+      CHECK(std::abs(lse[5] - (0.5F + std::log(4.0F))) < 1e-6F);
+      posenc::attention_backward<float>(q, k, empty(4, 1), empty(3, 2), rows, empty(3, 2),
+                                        {{grad_q.data(), 1, 3, 2, 4}, {grad_k.data(), 1, 4, 1, 4}},
+                                        options);
+      CHECK((grad_q[23] == 0 && grad_k[15] == 0));
+      posenc::merge(empty(3, 2), rows, empty(3, 2), others);
+      // Queries and keys without features, so that all scores are 0.
+      std::vector<float> out(24), grad_v(16);
+      const HeadsView<float> output{out.data(), 1, 3, 2, 4};
+      posenc::attention<float>(empty(3, 2), empty(4, 1), k, output, options, {}, {.lse = rows});
+      CHECK(out[23] == 0.5F);
+      posenc::attention_backward<float>(empty(3, 2), empty(4, 1), k, output, rows, q,
+                                        {.v = {grad_v.data(), 1, 4, 1, 4}}, options);
+      CHECK(grad_v[15] == 0.75F);
+      const posenc::RelativeBias<float> bias{
+          .table = empty(5, 2),
+          .index = {.order = posenc::RelativeOrder::KeyMinusQuery,
+                    .first = -2,
+                    .beyond = posenc::BeyondTable::Nearest},
+          .scale = posenc::RelativeScale::Scaled,
+          .queries = empty(3, 2)};
+      posenc::attention<float>(q, k, k, output, options, bias);
+    }
+  }
 }
 
 }  // namespace empty_views_test

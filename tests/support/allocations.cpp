@@ -21,6 +21,19 @@ void* counted(void* p) {
 
 std::size_t support::allocations() { return count; }
 
+#if defined(__SANITIZE_ADDRESS__)
+#define POSENC_TEST_HAS_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define POSENC_TEST_HAS_ASAN 1
+#endif
+#endif
+#if defined(POSENC_TEST_HAS_ASAN)
+// The sanitizer's malloc would end the program instead of returning null.
+extern "C" const char* __asan_default_options();  // NOLINT(bugprone-reserved-identifier)
+extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+#endif
+
 void* operator new(std::size_t size) { return counted(std::malloc(size == 0 ? 1 : size)); }
 
 void* operator new(std::size_t size, std::align_val_t alignment) {

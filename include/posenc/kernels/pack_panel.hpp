@@ -294,6 +294,7 @@ template <class Tier, class S, class T>
 bool pack_values(const T* v, Index stride, Index count, Index value_dim, S* out,
                  Index out_stride) noexcept {
   using P = Pack<Compute<T>, Tier>;
+  if (value_dim == 0) return true;  // the stride may be any number then
   // 0 if all values are finite, because 0 * inf and 0 * NaN are NaN. Four sums, because a single
   // one would be one long dependency chain.
   P zeros[4] = {P::zero(), P::zero(), P::zero(), P::zero()};

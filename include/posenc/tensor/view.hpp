@@ -57,9 +57,10 @@ struct HeadsView {
   /// Distance between consecutive heads, in elements.
   Index head_stride = dim;
 
-  /// Returns the D contiguous features of head h of token s of batch row b.
+  /// Returns the D contiguous features of head h of token s of batch row b; `data` if D is 0, because
+  /// the strides of a view without elements may be any numbers.
   T* row(Index b, Index s, Index h) const noexcept {
-    return data + (b * batch_stride + s * seq_stride + h * head_stride);
+    return data + (dim == 0 ? 0 : b * batch_stride + s * seq_stride + h * head_stride);
   }
   /// True if there are no elements.
   bool empty() const noexcept { return batch == 0 || seq == 0 || heads == 0 || dim == 0; }
@@ -86,8 +87,10 @@ struct EmbeddingsView {
   /// Distance between consecutive tokens, in elements.
   Index seq_stride = dim;
 
-  /// Returns the D contiguous features of token s of batch row b.
-  T* row(Index b, Index s) const noexcept { return data + (b * batch_stride + s * seq_stride); }
+  /// Returns the D contiguous features of token s of batch row b; `data` if D is 0.
+  T* row(Index b, Index s) const noexcept {
+    return data + (dim == 0 ? 0 : b * batch_stride + s * seq_stride);
+  }
   /// True if there are no elements.
   bool empty() const noexcept { return batch == 0 || seq == 0 || dim == 0; }
   /// Returns the extents [B, S, D].
@@ -108,8 +111,8 @@ struct MatrixView {
   /// Distance between consecutive rows, in elements.
   Index row_stride = cols;
 
-  /// Returns the C contiguous elements of row r.
-  T* row(Index r) const noexcept { return data + r * row_stride; }
+  /// Returns the C contiguous elements of row r; `data` if C is 0.
+  T* row(Index r) const noexcept { return data + (cols == 0 ? 0 : r * row_stride); }
   /// True if there are no elements.
   bool empty() const noexcept { return rows == 0 || cols == 0; }
   /// Returns the extents [R, C].
