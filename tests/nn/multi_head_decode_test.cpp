@@ -291,6 +291,24 @@ TEST_CASE("cached keys have the positions of the options", "[mha][cache]") {
   }
 }
 
+TEST_CASE("a temperature reads positions of queries, and needs none of cached keys",
+          "[mha][cache]") {
+  const auto module = make_module<FixedOrderLinear<float>>(NoRotation{});
+  const auto x = tokens<float>(8);
+  const AttentionOptions<float> options{.causal = Causal::BottomRight,
+                                        .temperature = [](double i) { return 1 + i / 64; },
+                                        .temperature_of = posenc::TemperatureOf::ScaledScores};
+  Embeddings<float> want(1, length, dim), out(1, length, dim);
+  module.forward(bsd(x), Positions::range(1000, length), bsd(want), options);
+  auto cache = full_cache<float>();
+  const std::vector<Index> sequence{0};
+  for (Index first = 0; first < length; first += 20) {
+    module.forward(slice_seq(bsd(x), first, 20), Positions::range(1000 + first, 20), cache,
+                   sequence, slice_seq(bsd(out), first, 20), options);
+  }
+  CHECK(module_test::same_bits(out, want));
+}
+
 TEST_CASE("positions on several axes serve the rotation only", "[mha][cache]") {
   const auto axes = posenc::PairAxes::sections({1, 1, 2});
   const auto flat = make_module<FixedOrderLinear<float>>(yarn());

@@ -49,9 +49,10 @@ POSENC_BEGIN
 ///               rotary.softmax_scale_multiplier()
 ///   Norm:       config.qk_norm normalises queries and keys between projection and rotation; see
 ///               QkNorm
-///   Positions:  [B or 1, S], for the rotary encoding, and for bias, dropout and
-///               Causal::ByPosition. Positions on several axes, as of M-RoPE, serve the rotary
-///               encoding only; other readers of positions reject them
+///   Positions:  [B or 1, S], for the rotary encoding, and for bias, dropout, temperature (of the
+///               queries alone) and Causal::ByPosition. Positions on several axes, as of M-RoPE,
+///               serve the rotary encoding. A bias and Causal::ByPosition reject them; dropout and
+///               temperature count tokens instead
 ///   Training:   call forward() with a MultiHeadTape, then backward(). Rotary must model
 ///               DifferentiableRotary, and Projection DifferentiableProjection. A bias with
 ///               zero_gradient() is trained
@@ -251,7 +252,7 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
                     {heads.q, heads.k}, heads);
     (void)detail::check_cache<T>(forward_name, heads.q, cache, sequences, heads.mixed, options);
     const detail::RaggedBatch runs{sequences, options.cu_seqlens_q, x.seq};
-    if (reads_positions(options, positions) && !options.key_positions) {
+    if (reads_key_positions(options, positions) && !options.key_positions) {
       detail::check_key_numbers(positions, cache, runs);
     }
     detail::check_projection<Projection, T>(forward_name, output_projection,
@@ -400,12 +401,16 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
             .positions = {read(query_positions), read(key_positions)}};
   }
 
-  /// True if attention reads the positions of this call. Positions on several axes are not passed
-  /// for dropout and temperature, where attention counts tokens instead.
-  static bool reads_positions(const AttentionOptions<T>& options, const Positions& positions) {
+  /// True if attention reads the positions of this call's keys. Positions on several axes are not
+  /// passed for dropout and temperature, where attention counts tokens instead.
+  static bool reads_key_positions(const AttentionOptions<T>& options, const Positions& positions) {
     return !std::same_as<Bias, NoBias> || options.causal == Causal::ByPosition ||
-           ((options.dropout.probability > 0 || options.temperature) &&
-            positions.axis_count() == 1);
+           (options.dropout.probability > 0 && positions.axis_count() == 1);
+  }
+  /// True if attention reads the positions of this call. A temperature reads those of the queries.
+  static bool reads_positions(const AttentionOptions<T>& options, const Positions& positions) {
+    return reads_key_positions(options, positions) ||
+           (options.temperature && positions.axis_count() == 1);
   }
 };
 
