@@ -83,6 +83,14 @@ TEST_CASE("each argument of dropout counts, and query and key are not exchanged"
   }
 }
 
+TEST_CASE("a probability that cannot be is refused by the factor of dropout", "[dropout]") {
+  for (const double probability : {-0.5, 1.0, 1e300, std::nan("")}) {
+    CHECK(support::message_of<posenc::ConfigError>([&] {
+            (void)dropout_factor({probability, 1}, 0, 0, 1, 2);
+          }).starts_with("posenc::dropout_factor: the dropout probability must lie in [0, 1)"));
+  }
+}
+
 TEST_CASE("the hash of dropout is the documented one", "[dropout]") {
   // Computed with Python's integers.
   STATIC_REQUIRE(posenc::detail::dropout_bits(0, 0, 0, 0) == 0);

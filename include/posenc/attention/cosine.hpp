@@ -142,8 +142,8 @@ void normalise_rows_backward(const D& device, const char* function, const HeadsV
 /// requires.
 ///   Shapes:   q [B, S, H, D]; logit_scale [H], as stored in checkpoints, with initial value ln 10
 ///   Throws:   ShapeError, before anything is written
-///   Accuracy: lengths in double, results rounded once; a vector shorter than 1e-12 is divided by
-///             1e-12
+///   Accuracy: computed in double, rounded to Compute<T> and then to T; a vector shorter than 1e-12
+///             is divided by 1e-12
 ///   Device:   threads of an Eigen device, or the calling thread if omitted; the bits are the same
 ///   Source:   arXiv 2111.09883, section 3.2; timm's models/swin_transformer_v2.py at 0041cb7
 template <detail::Writable T, Device D = detail::CallingThread>

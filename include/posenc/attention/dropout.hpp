@@ -59,8 +59,10 @@ inline double dropout_scale(double probability) noexcept { return 1 / (1 - proba
 
 /// Returns the factor of dropout for one attention probability: 0 or 1 / (1 - probability). It is 0
 /// with the given probability, rounded up to a multiple of 2^-32.
+///   Throws: ConfigError if the probability is not in [0, 1)
 inline double dropout_factor(const Dropout& dropout, Index batch, Index head, double query_position,
-                             double key_position) noexcept {
+                             double key_position) {
+  detail::check_dropout("dropout_factor", dropout);
   const std::uint64_t row = detail::dropout_word_of_row(dropout, batch, head, query_position);
   const std::uint64_t key = detail::dropout_word_of_key(key_position);
   const std::uint32_t bits =
