@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -26,12 +27,30 @@ class Histogram {
     if (std::isnan(error) || std::isnan(share)) {
       error = share = std::numeric_limits<double>::infinity();
     }
-    std::size_t at = 0;
-    while (error > ends[at]) ++at;
-    ++counts_[at];
+    ++counts_[class_of(error)];
     if (share > share_ || inputs_ == 0) share_ = share, input_ = input();
     if (error > worst_) worst_ = error;
     ++inputs_;
+  }
+
+  /// Counts an error that is known to be between two numbers, unless they leave open its class or the
+  /// worst error. Returns whether it was counted. A worst error below a quarter is an upper bound.
+  template <class Describe>
+  bool add_within(double least, double most, double largest_share, const Describe& input) {
+    const bool is_decided = class_of(least) == class_of(most) && most <= std::max(worst_, 0.25) &&
+                            largest_share <= std::max(share_, 0.1);
+    if (is_decided) add(most, largest_share, input);
+    return is_decided;
+  }
+
+  /// Adds the errors of another histogram of the same function.
+  void merge(const Histogram& other) {
+    for (std::size_t at = 0; at < counts_.size(); ++at) counts_[at] += other.counts_[at];
+    if (other.inputs_ > 0 && (other.share_ > share_ || inputs_ == 0)) {
+      share_ = other.share_, input_ = other.input_;
+    }
+    worst_ = std::max(worst_, other.worst_);
+    inputs_ += other.inputs_;
   }
 
   const std::string& name() const { return name_; }
@@ -44,6 +63,13 @@ class Histogram {
   double share() const { return share_; }
 
  private:
+  /// Of a NaN, the first class.
+  static std::size_t class_of(double error) {
+    std::size_t at = 0;
+    while (error > ends[at]) ++at;
+    return at;
+  }
+
   std::string name_, unit_, promise_, input_;
   std::array<long long, ends.size()> counts_{};
   long long inputs_ = 0;

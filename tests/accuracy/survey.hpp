@@ -17,7 +17,14 @@ struct Extent {
   long samples = 500;  ///< inputs of each bound, and positions of the comparison with others
   int frequency = -1;  ///< one of the 16 frequencies of survey_angles(), or -1 for all
 
-  std::uint64_t first() const { return seed * 0x9e3779b97f4a7c15u % stride; }
+  /// Bits of the floats that are surveyed: at least `begin`, below `end`.
+  std::uint64_t begin = 0, end = std::uint64_t{1} << 32;
+
+  /// Returns the first bits that are visited.
+  std::uint64_t first() const {
+    const std::uint64_t drawn = seed * 0x9e3779b97f4a7c15u % stride;
+    return begin + (drawn + stride - begin % stride) % stride;
+  }
 };
 
 /// cos and sin at floats as positions, for 16 frequencies of real models, by range of the angle.

@@ -100,7 +100,8 @@ class Data:
             case, library = rest.split()
             return value(next(row for row in self.bench["peers"] if row[""] == case)[library])
         if kind == "report":
-            return next(number for name, number, _ in self.report.headlines(self.record) if name == rest).removesuffix(" %").removesuffix(" million")
+            number = next(number for name, number, _ in self.report.headlines(self.record) if name == rest)
+            return re.sub(" (%|million|billion)$", "", number)
         if claim == "mutants drawn":
             return re.search(r"^TOTAL, .*= (\d+),", (ROOT / "tests" / "mutation" / "run.py").read_text(), re.M)[1]
         if kind == "page":

@@ -407,7 +407,8 @@ def headlines(record):
     mutation, accuracy, coverage, fuzz = Mutation(), Accuracy(record), Coverage(record), Fuzz(record)
     yield "mutation_score", f"{mutation.score()} %", f"of {grouped(mutation.judged)} changes of the code are noticed by a test"
     if accuracy.rows:
-        yield "accuracy_results", f"{accuracy.inputs / 1e6:.0f} million", \
+        number = f"{accuracy.inputs / 1e9:.0f} billion" if accuracy.inputs >= 1e9 else f"{accuracy.inputs / 1e6:.0f} million"
+        yield "accuracy_results", number, \
             f"results compared with more precise ones, {accuracy.exceeded or 'none'} beyond its promised bound"
     if coverage.rooms:
         yield "covered_lines", f"{coverage.lines()} %", f"of {grouped(coverage.sums[0])} lines are run by tests"
