@@ -70,4 +70,24 @@ TEST_CASE("widths come under many names", "[interop]") {
   }
 }
 
+// Without the check such a share was converted to an integer that cannot hold it.
+TEST_CASE("a rotary share beyond the head is refused in every place", "[interop]") {
+  const json dict = {{"rope_type", "default"}, {"rope_theta", 10000.0}};
+  const json turned = with(dict, {{"partial_rotary_factor", 1e300}});
+  const json nested = {{"main", turned}, {"compress", dict}};
+  const json latent = {{"qk_nope_head_dim", 64},
+                       {"qk_rope_head_dim", 64},
+                       {"v_head_dim", 64},
+                       {"rope_parameters", turned}};
+  for (const json& of : {with(config(), {{"partial_rotary_factor", 1e300}}),
+                         with(config("deepseek_v4"), {{"partial_rotary_factor", 1e300}}),
+                         with(config("deepseek_v4"), {{"rope_parameters", nested}}),
+                         with(config("mistral4"), latent)}) {
+    INFO(of.dump());
+    CHECK_THROWS_MATCHES(read_hf_config(of), posenc::ConfigError,
+                         Catch::Matchers::Message("posenc::read_hf_config: partial_rotary_factor "
+                                                  "must lie in (0, 1] but is 1e+300"));
+  }
+}
+
 }  // namespace hf_widths_test

@@ -36,6 +36,16 @@ POSENC_STABLE_END
 POSENC_BEGIN
 namespace detail {
 
+/// Returns int(width * share), as all implementations compute it.
+///   Throws: ConfigError if the share is not in (0, 1]
+inline Index hf_width_of_share(Index width, double share) {
+  if (!(share > 0 && share <= 1)) {
+    fail<ConfigError>(JsonKeys::function, "partial_rotary_factor must lie in (0, 1] but is ",
+                      share);
+  }
+  return static_cast<Index>(static_cast<double>(width) * share);
+}
+
 /// First stage of reading a configuration: its model type and widths.
 class HfWidths {
  protected:
@@ -185,8 +195,7 @@ class HfWidths {
   /// Reads the width of the rotated last channels of a head.
   void read_width_of_last_channels() {
     constexpr auto key = "qk_rope_head_dim";
-    const Index default_width =
-        top_partial_ ? static_cast<Index>(static_cast<double>(head_dim_) * *top_partial_) : 64;
+    const Index default_width = top_partial_ ? hf_width_of_share(head_dim_, *top_partial_) : 64;
     rotary_width_ = config_.integer(key).value_or(default_width);
     check_width(key, rotary_width_);
     if (rotary_width_ > head_dim_) config_.reject(key, "exceeds the width of a head");

@@ -139,7 +139,7 @@ class HfRotary : protected HfWidths {
     nlohmann::json turned = main != nullptr ? *main : nothing;
     for (nlohmann::json* one : {&turned, &scaled}) {
       const auto share = JsonKeys(*one, name).real("partial_rotary_factor");
-      if (share && static_cast<Index>(static_cast<double>(head_dim_) * *share) != rotary_width_) {
+      if (share && hf_width_of_share(head_dim_, *share) != rotary_width_) {
         config_.reject(name, "has a partial_rotary_factor that contradicts qk_rope_head_dim");
       }
       one->erase("partial_rotary_factor");
@@ -305,23 +305,17 @@ class HfRotary : protected HfWidths {
   /// completely, so no share remains.
   std::optional<double> check_latent_share(const JsonKeys& keys,
                                            std::optional<double> share) const {
-    if (share && static_cast<Index>(static_cast<double>(head_dim_) * *share) != rotary_width_) {
+    if (share && hf_width_of_share(head_dim_, *share) != rotary_width_) {
       keys.reject("partial_rotary_factor", "contradicts qk_rope_head_dim");
     }
     return std::nullopt;
   }
 
-  /// Returns int(width * share), as all implementations compute it, or rotary_dim if the file gives
-  /// that.
+  /// Returns the width of the share, or rotary_dim if the file gives that.
   Index rotary_dim(Index width, std::optional<double> share) const {
     const auto given = config_.integer("rotary_dim");
     if (type_.rope.needs_width && !share) config_.required("rotary_dim", given);
-    const double part = share.value_or(type_.rope.share);
-    if (!(part > 0 && part <= 1)) {
-      fail<ConfigError>(JsonKeys::function, "partial_rotary_factor must lie in (0, 1] but is ",
-                        part);
-    }
-    const auto from_share = static_cast<Index>(static_cast<double>(width) * part);
+    const Index from_share = hf_width_of_share(width, share.value_or(type_.rope.share));
     if (given && share && *given != from_share) {
       fail<ConfigError>(JsonKeys::function, "rotary_dim is ", *given,
                         " but partial_rotary_factor makes it ", from_share);
