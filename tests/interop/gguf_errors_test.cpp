@@ -4,6 +4,7 @@
 #include "support/catch.hpp"
 #include <posenc/interop/gguf.hpp>
 
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
@@ -190,6 +191,7 @@ TEST_CASE("rules of single architectures reject keys by name", "[interop][gguf]"
   };
   for (const Case& c : std::vector<Case>{
            {"qwen3next", "nextn_predict_layers", 13, "must lie between 0 and block_count"},
+           {"exaone4", "nextn_predict_layers", 13, "must lie between 0 and block_count"},
            {"cohere2moe", "leading_dense_block_count", 13, "must lie between 0 and block_count"},
            {"llama", "attention.recurrent_layers", 1, "is not known for this architecture"},
            {"baichuan", "block_count", 12,
@@ -199,6 +201,9 @@ TEST_CASE("rules of single architectures reject keys by name", "[interop][gguf]"
     if (c.key != "block_count") writer.integer(c.architecture + "." + c.key, c.value);
     check_rejected(writer, "read_gguf: " + c.architecture + "." + c.key + " " + c.message);
   }
+  constexpr auto least = (std::numeric_limits<std::int64_t>::min)();
+  check_rejected(model("exaone4").number("exaone4.nextn_predict_layers", GgufWriter::Int64, least),
+                 "read_gguf: exaone4.nextn_predict_layers must lie between 0 and block_count");
   check_rejected(model("cogvlm").text("cogvlm.rope.scaling.type", "linear"),
                  "read_gguf: cogvlm.rope.scaling.type has no effect in this architecture");
   check_rejected(

@@ -49,6 +49,16 @@ inline std::vector<bool> gguf_local_layers(const GgufKeys& keys,
   return local;
 }
 
+/// Returns the number of the last layers, which predict further tokens.
+inline Index gguf_further_layers(const GgufKeys& keys) {
+  constexpr auto key = "nextn_predict_layers";
+  const Index further = keys.integer(key).value_or(0);
+  if (further < 0 || further > gguf_layer_count(keys)) {
+    keys.reject(key, "must lie between 0 and block_count");
+  }
+  return further;
+}
+
 /// Returns for each layer whether it is linear attention: from the list, or all except every
 /// interval-th one. The last layers, which predict further tokens, are not.
 inline std::vector<bool> gguf_linear_layers(const GgufKeys& keys) {
@@ -62,10 +72,7 @@ inline std::vector<bool> gguf_linear_layers(const GgufKeys& keys) {
   }
   const Index interval = keys.integer("full_attention_interval").value_or(4);
   if (interval < 1) keys.reject("full_attention_interval", "must be positive");
-  const Index further = keys.integer("nextn_predict_layers").value_or(0);
-  if (further < 0 || further > layers) {
-    keys.reject("nextn_predict_layers", "must lie between 0 and block_count");
-  }
+  const Index further = gguf_further_layers(keys);
   for (Index i = 0; i < layers; ++i) {
     linear.push_back(i < layers - further && i % interval != interval - 1);
   }
@@ -75,7 +82,7 @@ inline std::vector<bool> gguf_linear_layers(const GgufKeys& keys) {
 /// True if an EXAONE 4 model has 64 layers, not counting those that predict further tokens. Only
 /// such models have windows.
 inline bool gguf_has_64_layers(const GgufKeys& keys) {
-  return gguf_layer_count(keys) - keys.integer("nextn_predict_layers").value_or(0) == 64;
+  return gguf_layer_count(keys) - gguf_further_layers(keys) == 64;
 }
 
 /// Returns the layers without rotary encoding: by the architecture, and those without heads, which
