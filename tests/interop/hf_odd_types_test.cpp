@@ -2,6 +2,7 @@
 // Types with factors of keys, with bases per layer, or with attention in some layers only; defaults
 // of classes; and dicts in the forms of several releases.
 #include "interop/hf_file.hpp"
+#include "support/allocations.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
 
@@ -221,6 +222,20 @@ TEST_CASE("a base for each layer, and none", "[interop]") {
   }
   check_rejected(with(usual, {{"layer_rope_theta", {0, 0, 0, 0}}}),
                  "'layer_rope_theta' in the configuration lists no layer with a rotary encoding");
+}
+
+TEST_CASE("a rope dict is copied for each base, not for each layer", "[interop]") {
+  constexpr Index layers = 1000, entries = 1000;
+  json dict = {{"rope_theta", 1e4}};
+  for (Index i = 0; i < entries; ++i) dict["absent_" + std::to_string(i)] = nullptr;
+  const json granite =
+      config("granite_swa", {{"sliding_window", 128},
+                             {"layer_rope_theta", std::vector<double>(layers, 1e4)},
+                             {"num_hidden_layers", layers},
+                             {"rope_parameters", dict}});
+  const std::size_t before = support::allocations();
+  CHECK(read_hf_config(granite).layer_count == layers);
+  CHECK(static_cast<Index>(support::allocations() - before) < layers * entries / 4);
 }
 
 TEST_CASE("TeleChat3's YaRN has a magnitude of its own", "[interop]") {

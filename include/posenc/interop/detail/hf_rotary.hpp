@@ -205,10 +205,12 @@ class HfRotary : protected HfWidths {
         model_.layers_without_rotary.push_back(static_cast<Index>(i));
         continue;
       }
-      nlohmann::json turned = dict;
-      if (bases && dict.is_object()) turned["rope_theta"] = base;
       const auto [variant, is_new] = variants.name(types[i], base, 1);
-      if (is_new) add_layer(variant, turned, name, base_of(types[i]));
+      if (is_new) {
+        nlohmann::json turned = dict;  // once for each variant, because a dict may be large
+        if (bases && dict.is_object()) turned["rope_theta"] = base;
+        add_layer(variant, turned, name, base_of(types[i]));
+      }
       model_.layer_types.back() = variant;
     }
     if (model_.layers.empty()) config_.reject(list, "lists no layer with a rotary encoding");

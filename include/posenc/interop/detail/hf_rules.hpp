@@ -3,6 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/frequency/divisors.hpp>
 #include <posenc/frequency/rotary_rule.hpp>
 #include <posenc/frequency/rule_description.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
@@ -214,6 +215,10 @@ inline RotaryRule hf_telechat3_yarn(const JsonKeys& keys, const HfRuleContext& c
 
 inline RotaryRule hf_longrope(const JsonKeys& keys, const HfRuleContext& context) {
   auto rule = hf_read_rule<LongRopeScaling>(keys, context, true);
+  // Other lists are refused here, before further types of layers read them again.
+  constexpr auto rule_name = RuleDescription<LongRopeScaling>::name;
+  check_divisors(rule_name, "short_factor", rule.rotary_dim, rule.short_factor);
+  check_divisors(rule_name, "long_factor", rule.rotary_dim, rule.long_factor);
   const bool has_mscale = rule.short_mscale || rule.long_mscale;
   if (has_mscale && rule.attention_factor) {
     keys.reject("attention_factor", "contradicts short_mscale or long_mscale");
