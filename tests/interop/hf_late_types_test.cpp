@@ -6,6 +6,7 @@
 #include <posenc/interop/hf_config.hpp>
 #include <posenc/interop/multimodal_axes.hpp>
 
+#include <chrono>
 #include <cmath>
 #include <string>
 #include <variant>
@@ -199,6 +200,21 @@ TEST_CASE("Molmo 2 may scale some layers alone", "[interop]") {
   CHECK(std::holds_alternative<Unscaled>(rotary(none).rule));
   json flat = with(scaled, {{"rope_scaling_layers", {4}}});
   check_rejected(flat, "'rope_scaling_layers' in the configuration must list existing layers");
+}
+
+// Searching the list for each layer took more than a minute.
+TEST_CASE("a list of scaled layers is read once, not for each layer", "[interop]") {
+  using std::chrono::steady_clock;
+  const json file =
+      config("molmo2_text", {{"rope_theta", 1000000},
+                             {"num_hidden_layers", 65536},
+                             {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}},
+                             {"rope_scaling_layers", std::vector<int>(500000, 65535)}});
+  const auto start = steady_clock::now();
+  const auto model = read_hf_config(file);
+  CHECK(steady_clock::now() - start < std::chrono::seconds(8));
+  CHECK(std::holds_alternative<Unscaled>(rotary_of_layer(model, 65534)->rule));
+  CHECK(std::holds_alternative<posenc::LinearScaling>(rotary_of_layer(model, 65535)->rule));
 }
 
 // Source: huggingface/transformers, hunyuan_vl/configuration_hunyuan_vl.py (043bb8d)

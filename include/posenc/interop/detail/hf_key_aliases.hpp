@@ -2,13 +2,16 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/interop/detail/hf_custom_layers.hpp>
 #include <posenc/interop/detail/hf_keys.hpp>
+#include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <initializer_list>
 #include <optional>
@@ -83,28 +86,22 @@ inline std::pair<const nlohmann::json*, const char*> hf_rope_dict(const JsonKeys
 ///           the conversion of its checkpoints
 inline void hf_set_molmo2_scaling(const JsonKeys& keys, nlohmann::json& config) {
   constexpr auto list = "rope_scaling_layers";
-  const auto scaled = keys.integers(list);
+  const auto given = keys.integers(list);
   config.erase(list);
   const auto [dict, name] = hf_rope_dict(keys);
-  const auto layers = keys.integer("num_hidden_layers");
-  if (!scaled || dict == nullptr || !layers) return;
-  auto types = nlohmann::json::array();
-  for (Index i = 0; i < *layers && i < 65536; ++i) {
-    const bool is_scaled = std::find(scaled->begin(), scaled->end(), i) != scaled->end();
-    types.push_back(is_scaled ? "full_attention" : "unscaled_attention");
-  }
-  for (const Index layer : *scaled) {
-    if (layer < 0 || layer >= *layers) keys.reject(list, "must list existing layers");
-  }
-  if (std::find(types.begin(), types.end(), "unscaled_attention") == types.end()) return;
+  const auto layers = hf_layer_count(keys);
+  if (!given || dict == nullptr || !layers) return;
+  const auto scaled = hf_listed_layers(keys, list, layers);
+  const auto types = hf_layer_types_from_list(scaled, *layers, full_attention, unscaled_attention);
+  if (std::find(types.begin(), types.end(), unscaled_attention) == types.end()) return;
   auto plain = nlohmann::json::object();
   if (dict->contains("rope_theta")) plain["rope_theta"] = dict->at("rope_theta");
-  if (scaled->empty()) {
+  if (scaled.empty()) {
     config[name] = plain;
     return;
   }
   hf_set_canonical(config, keys, list, "layer_types", types);
-  config[name] = {{"full_attention", *dict}, {"unscaled_attention", plain}};
+  config[name] = {{full_attention, *dict}, {unscaled_attention, plain}};
 }
 
 /// Converts HunyuanVL's sections, which are those of XD-RoPE even if called mrope_section.
