@@ -6,6 +6,7 @@
 #include <posenc/interop/hf_config.hpp>
 
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -166,9 +167,20 @@ TEST_CASE("files with names of their own", "[interop]") {
 
   json telechat = config("telechat2", {{"base_seqlen", 8192}, {"training_seqlen", 8192}});
   CHECK(base_of(read_hf_config(telechat)) == 10000);
-  telechat["training_seqlen"] = 32768;
-  CHECK(std::get<posenc::AlphaNtkScaling>(rotary(read_hf_config(telechat)).rule).alpha == 7);
+  const auto alpha = [&telechat](Index base, Index trained) {
+    telechat["base_seqlen"] = base;
+    telechat["training_seqlen"] = trained;
+    return std::get<posenc::AlphaNtkScaling>(rotary(read_hf_config(telechat)).rule).alpha;
+  };
+  CHECK(alpha(8192, 8193) == 3);
+  CHECK(alpha(8192, 16384) == 3);
+  CHECK(alpha(8192, 16385) == 7);
+  CHECK(alpha(8192, 32768) == 7);
   CHECK(read_hf_config(telechat).trained_length == 32768);
+  CHECK(alpha(1, Index{1} << 40) == std::ldexp(1.0, 41) - 1);
+  constexpr Index longest = (std::numeric_limits<Index>::max)();
+  CHECK(alpha(Index{3} << 60, longest) == 7);
+  CHECK(alpha(longest - 1, longest) == 3);
 }
 
 TEST_CASE("rotations and scales under names of their own", "[interop]") {

@@ -65,9 +65,10 @@ inline void hf_set_telechat_rule(const JsonKeys& keys, nlohmann::json& config) {
   }
   if (!base || !trained || *trained <= *base || *base < 1) return;
   if (keys.find("rope_scaling") != nullptr) keys.reject("rope_scaling", "contradicts base_seqlen");
-  Index steps = 0;  // ceil(log2(trained / base))
-  while (steps < 32 && (*base << steps) < *trained) ++steps;
-  const auto alpha = static_cast<double>((Index{1} << (steps + 1)) - 1);
+  // ceil(log2(trained / base)). The comparison is base * 2^steps < trained without overflow.
+  int steps = 0;
+  while (*base <= (*trained - 1) >> steps) ++steps;
+  const double alpha = std::ldexp(1.0, steps + 1) - 1;
   config["rope_scaling"] = {{"type", "dynamic"}, {"alpha", alpha}};
 }
 
