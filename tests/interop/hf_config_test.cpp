@@ -259,6 +259,20 @@ TEST_CASE("ChatGLM turns half of the head by one id, or both by two", "[interop]
   CHECK(std::get<Unscaled>(rotary(two).rule).base == 5000000);
   CHECK(std::get<Unscaled>(rotary(two).rule).rotary_dim == 64);
   CHECK(rotary(two).pairing == PairingKind::Interleaved);
+  CHECK(rotary(read_hf_config(with(glm, {{"original_rope", true}}))).pairing ==
+        PairingKind::Interleaved);
+  const json cogagent = with(glm, {{"original_rope", false}});
+  CHECK(rotary(read_hf_config(cogagent)).pairing == PairingKind::HalfRotate);
+  CHECK(std::get<Unscaled>(rotary(read_hf_config(cogagent)).rule).rotary_dim == 64);
+  CHECK_FALSE(rotary(read_hf_config(cogagent)).chatglm_halves);
+  CHECK(rotary(read_hf_config(cogagent, {.pairing = PairingKind::Interleaved})).pairing ==
+        PairingKind::Interleaved);
+  // ChatGLM2-6B-32K divides positions by the ratio.
+  const json longer = {{"rope_scaling", {{"type", "linear"}, {"factor", 50.0}}}};
+  const auto divided =
+      std::get<posenc::LinearScaling>(rotary(read_hf_config(with(glm, longer))).rule);
+  CHECK(divided.base == 10000);
+  CHECK(divided.factor == 50);
   const auto first = read_hf_config(with(glm, {{"position_encoding_2d", true}}));
   CHECK(rotary(first).chatglm_halves);
   CHECK(rotary(first).pairing == PairingKind::HalfRotate);

@@ -88,6 +88,7 @@ TEST_CASE("keys that sound alike and change something", "[interop]") {
       {"attention_sink_bias", true},
       {"drope", true},
       {"logn", true},
+      {"original_rope", false},
       {"relative_attention_bias", true},
       {"rope_3d", true},
       {"rope_traditional", true},

@@ -71,7 +71,7 @@ inline constexpr std::string_view hf_ignored_keys =
     "fuse_attention_qkv fuse_attention_ffn fuse_softmax_mask masked_softmax_fusion "
     "multi_query_attention group_query_attention naive_attention_decode_batched "
     "naive_attention_decode_single naive_attention_prefill norm_softmax num_attention_heads "
-    "original_rope output_multiplier_scale output_attentions parallel_attn "
+    "output_multiplier_scale output_attentions parallel_attn "
     "num_ln_in_parallel_attn reorder_and_upcast_attn qkv_multipliers rescale_every "
     "rescale_prenorm_residual residual_multiplier rope_full_precision rope_max_length "
     "route_scale routed_scaling_factor moe_routed_scaling_factor router_scaling_factor "
@@ -93,8 +93,9 @@ inline constexpr auto hf_neutral_values = std::to_array<HfNeutralValue>({
               "rotary_emb_interleaved scale_attn_by_inverse_layer_idx sink use_alibi "
               "use_bidirectional_attention use_dynamic_ntk use_logn_attn use_mla use_mrope",
      .value = 0},
-    {.names = "compression_ratio full_attn_mod global_attn_every_n rotary_scaling_factor "
-              "scale_attn_weights scale_qk_coeff use_pos_enc use_rotary_pos_emb",
+    {.names =
+         "compression_ratio full_attn_mod global_attn_every_n original_rope rotary_scaling_factor "
+         "scale_attn_weights scale_qk_coeff use_pos_enc use_rotary_pos_emb",
      .value = 1},
     {.names = "sliding_window_size swa_rope_theta", .value = -1},
 });

@@ -368,7 +368,12 @@ class HfRotary : protected HfWidths {
   }
 
   /// Adds ChatGLM's rotation. ChatGLM-6B rotates both halves of a head, by two ids. Its successors
-  /// rotate the first half, by one id.
+  /// rotate the first half, by one id; CogAgent (original_rope: false) pairs the halves of that.
+  ///
+  /// rope_ratio multiplies the base, as in ChatGLM3 and GLM-4. ChatGLM2-6B-32K divides positions by
+  /// it instead, and no key tells its file apart: for that model, replace the key by a rope_scaling
+  /// of the type linear whose factor is the ratio.
+  ///   Source: vllm, vllm/model_executor/models/chatglm.py
   void add_chatglm(HfRuleContext& context, RotarySettings& settings, const JsonKeys& keys) {
     context.base *= config_.real("rope_ratio").value_or(1);
     context.head_dim = context.rotary_dim = rotary_dim(head_dim_, 0.5);
@@ -378,8 +383,10 @@ class HfRotary : protected HfWidths {
     if (is_first && !settings.chatglm_halves) {
       config_.reject("position_encoding_2d", "is false, which is not supported in this model");
     }
-    if (settings.chatglm_halves) settings.pairing = PairingKind::HalfRotate;
-    config_.flag("original_rope");  // ChatGLM2: true in all files, read by no code
+    const bool pairs_neighbours = config_.flag("original_rope").value_or(true);
+    if (settings.chatglm_halves || (!pairs_neighbours && !pairing_is_given_)) {
+      settings.pairing = PairingKind::HalfRotate;
+    }
     settings.rule = hf_rule(keys, context);
     model_.layers.push_back({"", std::move(settings)});
   }
