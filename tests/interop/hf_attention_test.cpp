@@ -143,6 +143,18 @@ TEST_CASE("windows by type, by habit of the class, and by a switch", "[interop]"
   json switched = qwen;
   switched["use_sliding_window"] = true;
   CHECK(windows(switched) == std::vector<Index>{0, 0, 0, 0, 1024, 1024});
+  // transformers 4.4x: from max_window_layers on; later every second layer before that.
+  switched["model_type"] = "qwen2_moe";
+  check_rejected(switched,
+                 "'use_sliding_window' in the configuration is true, and releases of the class "
+                 "differ in the layers with a window; list the types of layers in layer_types");
+  json told = switched;
+  told["layer_types"] = std::vector<std::string>(6, "full_attention");
+  told["layer_types"][2] = "sliding_attention";
+  CHECK(windows(told) == std::vector<Index>{0, 0, 1024, 0, 0, 0});
+  told = switched;
+  told["use_sliding_window"] = false;
+  CHECK(windows(told) == none);
   switched["model_type"] = "qwen3_moe";
   CHECK(windows(switched) == std::vector<Index>(6, 1024));
   switched["model_type"] = "smollm3";

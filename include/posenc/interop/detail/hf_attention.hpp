@@ -219,6 +219,7 @@ class HfAttention {
     const nlohmann::json* given = config_.find(key);
     auto size = given != nullptr && *given == false ? std::nullopt : config_.integer(key);
     const bool is_switched = defaults_.windows == HfWindowPattern::AfterFirstSwitched ||
+                             defaults_.windows == HfWindowPattern::ListedSwitched ||
                              defaults_.windows == HfWindowPattern::EverySwitched ||
                              defaults_.windows == HfWindowPattern::WithoutRotary;
     const auto use = config_.flag("use_sliding_window");
@@ -356,6 +357,11 @@ class HfAttention {
       case HfWindowPattern::AfterFirst:
       case HfWindowPattern::AfterFirstSwitched:
         return number >= first_windowed_;
+      case HfWindowPattern::ListedSwitched:
+        config_.reject(
+            "use_sliding_window",
+            "is true, and releases of the class differ in the layers with a window; list "
+            "the types of layers in layer_types");
       case HfWindowPattern::WithoutRotary:
         return !turns;
       case HfWindowPattern::ChunksWithRotary:

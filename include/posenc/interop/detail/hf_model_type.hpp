@@ -155,7 +155,10 @@ enum class HfWindowPattern {
   Alternate,   ///< those of the type sliding_attention, by default those with an even number
   AfterFirst,  ///< by default all from max_window_layers on
   AfterFirstSwitched,  ///< like AfterFirst, if use_sliding_window is true
-  EverySwitched,       ///< all, if use_sliding_window is true
+  /// Those of the type sliding_attention, if use_sliding_window is true. Releases of the class
+  /// differ in which layers these are by default, so that the file must list them.
+  ListedSwitched,
+  EverySwitched,  ///< all, if use_sliding_window is true
   /// By default those without rotary encoding, if use_sliding_window is true.
   WithoutRotary,
   ChunksWithRotary,  ///< chunks, in layers with rotary encoding

@@ -290,7 +290,7 @@ inline constexpr std::array hf_plain_types = [] {
        .file = {.sizes = {4096, 32, 32, 32768}}},
       {.names = "qwen2_moe",
        .rope = halves,
-       .attention = {.kv_heads = 16, .windows = AfterFirstSwitched, .window = 4096}},
+       .attention = {.kv_heads = 16, .windows = ListedSwitched, .window = 4096}},
       {.names = "qwen3",
        .rope = halves,
        .attention =
