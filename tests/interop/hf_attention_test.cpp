@@ -143,6 +143,18 @@ TEST_CASE("windows by type, by habit of the class, and by a switch", "[interop]"
   json switched = qwen;
   switched["use_sliding_window"] = true;
   CHECK(windows(switched) == std::vector<Index>{0, 0, 0, 0, 1024, 1024});
+  // Defaults of max_window_layers.
+  const auto first_windowed = [](const char* type) {
+    const json of = config(type, {{"num_hidden_layers", 82},
+                                  {"use_sliding_window", true},
+                                  {"rope_scaling", {{"mrope_section", {16, 24, 24}}}}});
+    const auto sizes = windows(of);
+    return std::find(sizes.begin(), sizes.end(), 4096) - sizes.begin();
+  };
+  for (const char* type : {"qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"}) {
+    CHECK(first_windowed(type) == 80);
+  }
+  CHECK(first_windowed("qwen2") == 28);
   // transformers 4.4x: from max_window_layers on; later every second layer before that.
   switched["model_type"] = "qwen2_moe";
   check_rejected(switched,

@@ -225,7 +225,7 @@ class HfAttention {
     const auto use = config_.flag("use_sliding_window");
     const bool both_sides = defaults_.windows == HfWindowPattern::BothSides || is_bidirectional();
     const bool is_dots = defaults_.windows == HfWindowPattern::AfterFirst;
-    first_windowed_ = config_.integer("max_window_layers").value_or(is_dots ? 62 : 28);
+    first_windowed_ = config_.integer("max_window_layers").value_or(defaults_.first_windowed);
     if (!is_known_) {
       if (!size) window_ = LayerWindow{};
       return;

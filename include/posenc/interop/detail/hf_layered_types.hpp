@@ -149,7 +149,8 @@ inline constexpr std::array hf_layered_types = [] {
        .attention = {.kv_heads = 4, .windows = AfterFirstSwitched, .window = 32768}},
       {.names = "qwen2_5_vl qwen2_5_vl_text qwen2_vl qwen2_vl_text",
        .rope = qwen2_vl_rope,
-       .attention = {.kv_heads = 8, .windows = AfterFirstSwitched, .window = 4096}},
+       .attention =
+           {.kv_heads = 8, .windows = AfterFirstSwitched, .window = 4096, .first_windowed = 80}},
       {.names = "qwen3_omni_moe_text", .rope = qwen3_vl_rope},
       {.names = "qwen3_vl qwen3_vl_moe qwen3_vl_moe_text",
        .rope = qwen3_vl_rope,

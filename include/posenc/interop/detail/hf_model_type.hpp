@@ -183,7 +183,8 @@ struct HfTypeAttention {
   Index kv_heads = unknown_kv_heads;  ///< default; may be kv_heads_equal_heads or unknown_kv_heads
   HfMultiQuery multi_query = HfMultiQuery::None;
   HfWindowPattern windows = HfWindowPattern::None;
-  Index window = 0;  ///< default size; 0: no window
+  Index window = 0;           ///< default size; 0: no window
+  Index first_windowed = 28;  ///< default of max_window_layers
   HfBidirectional bidirectional = HfBidirectional::Never;
   bool sinks = false;
   std::string_view sparse = {};         ///< type of the layers whose keys an indexer chooses

@@ -216,7 +216,7 @@ inline constexpr std::array hf_plain_types = [] {
       // Layers may have windows.
       {.names = "dots1",
        .rope = halves,
-       .attention = {.kv_heads = 32, .windows = AfterFirst, .window = 4096}},
+       .attention = {.kv_heads = 32, .windows = AfterFirst, .window = 4096, .first_windowed = 62}},
       {.names = "gemma2",
        .rope = halves,
        .attention = {.head_dim = 256, .kv_heads = 4, .windows = Alternate, .window = 4096},
