@@ -322,6 +322,21 @@ TEST_CASE("heads and windows of further families", "[interop]") {
                  "'original_max_position_embeddings' in rope_parameters.full_attention contradicts "
                  "the one of the outer dict");
 
+  // A length beside the dicts precedes that of a single dict, not that of a dict per type.
+  const json yarn = {
+      {"rope_type", "yarn"}, {"factor", 8.0}, {"original_max_position_embeddings", 8192}};
+  const auto trained = [](const json& dict) {
+    const auto olmo = read_hf_config(
+        config("olmo3", {{"rope_parameters", dict}, {"original_max_position_embeddings", 4096}}));
+    return std::get<posenc::YarnScaling>(rotary_of_layer(olmo, 3)->rule).original_max_position;
+  };
+  const json plain = {{"rope_type", "default"}};
+  CHECK(trained(yarn) == 4096);
+  CHECK(trained({{"full_attention", yarn}, {"sliding_attention", plain}}) == 8192);
+  json without_length = yarn;
+  without_length.erase("original_max_position_embeddings");
+  CHECK(trained({{"full_attention", without_length}, {"sliding_attention", plain}}) == 4096);
+
   const auto dots = read_hf_config(config("dots1", {{"max_window_layers", 3}}));
   CHECK(attention_of_layer(dots, 2).kind == LayerKind::Global);
   CHECK(attention_of_layer(dots, 3).window == LayerWindow{WindowKind::Sliding, 4096});

@@ -194,6 +194,10 @@ TEST_CASE("Molmo 2 may scale some layers alone", "[interop]") {
   CHECK(std::get<YarnScaling>(rotary_of_layer(some, 3)->rule).base == 1000000);
   CHECK(attention_of_layer(some, 0).kind == LayerKind::Global);
   CHECK(attention_of_layer(some, 0).window == LayerWindow{});
+  const json beside =
+      with(scaled, {{"rope_scaling_layers", {3}}, {"original_max_position_embeddings", 4096}});
+  CHECK(std::get<YarnScaling>(rotary_of_layer(read(beside), 3)->rule).original_max_position ==
+        4096);
   const auto all = read(with(scaled, {{"rope_scaling_layers", {0, 1, 2, 3}}}));
   CHECK(std::holds_alternative<YarnScaling>(rotary(all).rule));
   const auto none = read(with(scaled, {{"rope_scaling_layers", json::array()}}));

@@ -80,8 +80,10 @@ inline void reject_rotary_keys_beside(const JsonKeys& keys, const nlohmann::json
 ///
 /// Both styles are read: the old one (rope_theta, rope_scaling) and the new one (rope_parameters,
 /// with or without a dict per layer type). A value in the dict precedes one beside it, and defaults
-/// of the model's class come last, as in transformers 5. Where transformers warns or stays silent,
-/// this throws. An unknown key whose name suggests positions, scores or windows is an error.
+/// of the model's class come last, as in transformers 5. The exception is
+/// original_max_position_embeddings: beside a single dict it precedes the one in the dict, beside
+/// one dict per layer type it does not. Where transformers warns or stays silent, this throws. An
+/// unknown key whose name suggests positions, scores or windows is an error.
 ///
 /// The options have one field, HfConfigOptions::pairing: the pairing of the channels. It is required
 /// for an unknown model_type, and otherwise overrides the type's pairing, for permuted weights.

@@ -102,7 +102,12 @@ inline void hf_set_molmo2_scaling(const JsonKeys& keys, nlohmann::json& config) 
     return;
   }
   hf_set_canonical(config, keys, list, "layer_types", types);
-  config[name] = {{full_attention, *dict}, {unscaled_attention, plain}};
+  nlohmann::json scaling = *dict;
+  constexpr auto length = "original_max_position_embeddings";
+  if (const auto beside = keys.integer(length); beside && scaling.contains(length)) {
+    scaling[length] = *beside;  // precedes that of a single dict, as the file has it
+  }
+  config[name] = {{full_attention, scaling}, {unscaled_attention, plain}};
 }
 
 /// Converts HunyuanVL's sections, which are those of XD-RoPE even if called mrope_section.

@@ -69,11 +69,12 @@ class HfRotary : protected HfWidths {
         given == nullptr ? hf_class_rope(config_, type_.rope, model_.model_type) : nlohmann::json();
     const nlohmann::json& dict = given != nullptr ? *given : default_dict;
 
+    is_nested_ = is_per_layer_type(dict);
     const HfLayers form = type_.layers.form;
     if (form == HfLayers::DeepSeekV4) return read_deepseek_v4_layers(dict, name);
     if (form == HfLayers::Step35) return read_step35_layers(dict, name);
     if (form == HfLayers::GraniteSwa) return read_granite_swa_layers(dict, name);
-    if (is_per_layer_type(dict)) {
+    if (is_nested_) {
       for (const auto& [layer_type, parameters] : dict.items()) {
         if (parameters.is_null() || parameters.is_number()) continue;
         check_shared_length(dict, JsonKeys(parameters, name + "." + layer_type));
@@ -116,15 +117,14 @@ class HfRotary : protected HfWidths {
   /// Reads DeepSeek-V4's dict. Local layers are unscaled. Layers with compressed keys have scaling
   /// and their own base. The factor of cos and sin is 1 in all layers.
   void read_deepseek_v4_layers(const nlohmann::json& dict, const std::string& name) {
-    const bool is_nested = is_per_layer_type(dict);
     const nlohmann::json nothing = nlohmann::json::object();
     const JsonKeys parts(dict, name);
-    const nlohmann::json* main = is_nested ? parts.find("main") : nullptr;
-    const nlohmann::json* compress = is_nested ? parts.find("compress") : &dict;
-    if (is_nested && (main == nullptr || compress == nullptr || dict.size() != 2)) {
+    const nlohmann::json* main = is_nested_ ? parts.find("main") : nullptr;
+    const nlohmann::json* compress = is_nested_ ? parts.find("compress") : &dict;
+    if (is_nested_ && (main == nullptr || compress == nullptr || dict.size() != 2)) {
       config_.reject(name, "must have main and compress, or neither");
     }
-    if (!is_nested && parts.find("rope_theta") != nullptr) {
+    if (!is_nested_ && parts.find("rope_theta") != nullptr) {
       config_.reject(name, "has one rope_theta, which cannot apply to both types of layers");
     }
     nlohmann::json scaled = *compress;
@@ -152,7 +152,7 @@ class HfRotary : protected HfWidths {
   /// Reads Step 3.5's lists of type, base and rotary share of each layer.
   void read_step35_layers(const nlohmann::json& dict, const std::string& name) {
     const auto types = hf_step35_types(config_);
-    if (is_per_layer_type(dict)) {  // the form in which transformers saves them
+    if (is_nested_) {  // the form in which transformers saves them
       for (const auto& [type, parameters] : dict.items()) {
         if (parameters.is_null() || parameters.is_number()) continue;
         add_layer(type, parameters, name + "." + type, base_of(type));
@@ -253,6 +253,7 @@ class HfRotary : protected HfWidths {
   }
 
   static constexpr const char* shared_length = "original_max_position_embeddings";
+  bool is_nested_ = false;  ///< the file has a dict for each type of layer
 
   void add_layer(const std::string& layer_type, const nlohmann::json& dict, const std::string& name,
                  std::optional<double> base) {
@@ -260,8 +261,10 @@ class HfRotary : protected HfWidths {
     const JsonKeys keys(dict, name);
     const HfTypeRope& rope = type_.rope;
     const HfHeads heads = type_.attention.heads;
+    // The length beside the dicts replaces that of a single dict alone, as in transformers.
+    const bool has_own_length = is_nested_ && keys.peek(shared_length) != nullptr;
     HfRuleContext context{.max_position = max_position_,
-                          .original_max_position = original_,
+                          .original_max_position = has_own_length ? std::nullopt : original_,
                           .softmax_mscale = heads == HfHeads::Latent && rope.has_mscale,
                           .yarn_is_longrope = rope.yarn_is_longrope};
     if (rope.trained_length != 0 && !original_ && keys.find(shared_length) == nullptr) {

@@ -61,7 +61,7 @@ void hf_require_neutral(const JsonKeys& keys, const char* key, const std::option
   if (value && *value != neutral) keys.reject(key, "has a value that is not supported");
 }
 
-/// Returns the trained length: beside the dict, in it, or (for some types, as in HF)
+/// Returns the trained length: beside a single dict, in the dict, or (for some types, as in HF)
 /// max_position_embeddings.
 inline Index hf_original_length(const JsonKeys& keys, const HfRuleContext& context,
                                 bool may_be_max_position) {
