@@ -163,6 +163,21 @@ TEST_CASE("MiniMax-M3 has layers whose keys an indexer chooses", "[interop]") {
   CHECK(model.attention[2].kind == LayerKind::Global);
 }
 
+TEST_CASE("MiniCPM 4 chooses blocks of keys in all layers", "[interop]") {
+  const json minicpm = config("minicpm", {{"rope_theta", 10000.0}, {"num_key_value_heads", 2}});
+  const json sparse = {{"kernel_size", 32}, {"block_size", 64}, {"topk", 64}, {"dense_len", 8192}};
+  const auto kind = [&minicpm](const json& part) {
+    return attention_of_layer(read_hf_config(with(minicpm, {{"sparse_config", part}})), 3).kind;
+  };
+  CHECK(kind(sparse) == LayerKind::Sparse);
+  CHECK(kind(nullptr) == LayerKind::Global);
+  CHECK(attention_of_layer(read_hf_config(minicpm), 0).kind == LayerKind::Global);
+  CHECK(rotary_of_layer(read_hf_config(with(minicpm, {{"sparse_config", sparse}})), 3) != nullptr);
+  json uncounted = with(minicpm, {{"sparse_config", sparse}});
+  uncounted.erase("num_hidden_layers");
+  check_rejected(uncounted, "the configuration must have num_hidden_layers");
+}
+
 // Source: huggingface/transformers, molmo2/configuration_molmo2.py (05c6ac4)
 TEST_CASE("Molmo 2 may scale some layers alone", "[interop]") {
   const json text = config("molmo2_text", {{"head_dim", 128},

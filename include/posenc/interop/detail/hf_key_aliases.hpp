@@ -172,6 +172,16 @@ inline void hf_set_sparse_layers(const JsonKeys& keys, nlohmann::json& config) {
   if (sparse) config["layer_types"] = hf_layer_types_from_marks(*sparse, "minimax_m3_sparse");
 }
 
+/// Converts MiniCPM's InfLLM v2, which chooses blocks of keys in all layers.
+inline void hf_set_minicpm_layers(const JsonKeys& keys, nlohmann::json& config) {
+  constexpr auto part = "sparse_config", count = "num_hidden_layers";
+  config.erase(part);  // its keys say how blocks are chosen
+  if (keys.find(part) == nullptr) return;
+  const Index layers = keys.required(count, hf_layer_count(keys));
+  hf_set_canonical(config, keys, part, "layer_types",
+                   std::vector<std::string>(static_cast<std::size_t>(layers), "minicpm_sparse"));
+}
+
 /// Converts SmallThinker's marks of layers with a window.
 inline void hf_set_window_layers(const JsonKeys& keys, nlohmann::json& config) {
   constexpr auto list = "sliding_window_layout";

@@ -50,7 +50,7 @@ inline constexpr auto hf_position_and_score_words = std::to_array<std::string_vi
      "pos_emb", "theta",          "freq_base",   "base_freq",   "window",     "sink",
      "swa_",    "relative",       "layer_types", "layer_type",  "block_type", "layer_config",
      "pattern", "layer_interval", "head_dim",    "kv_channels", "qk_nope",    "compress_r",
-     "use_mla", "recurrent"});
+     "use_mla", "recurrent",      "sparse"});
 
 /// Parts of names of keys that imply several position axes.
 inline constexpr auto hf_multi_axis_words = std::to_array<std::string_view>(
@@ -63,7 +63,8 @@ inline constexpr std::string_view hf_ignored_keys =
     "_attn_implementation activation_sparsity_pattern alibi_bias_max altup_correct_scale "
     "altup_lr_multiplier attention_in_multiplier attention_norm_eps attention_out_multiplier "
     "attention_projection_layout attention_value_scale attention_output_gate attn_output_gate "
-    "block_type cross_attention_hidden_size embedding_multiplier embedding_multiplier_scale "
+    "block_type cross_attention_hidden_size decoder_sparse_step embedding_multiplier "
+    "embedding_multiplier_scale "
     "emb_scale ff_dim_multiplier ffn_dim_multiplier ffn_multiplier block_ffn_dim_multiplier "
     "final_logit_softcapping hc_sinkhorn_iters initializer_scale is_composition "
     "layer_scale_init_value layer_scale_initial_scale layerscale_value lm_head_multiplier "
@@ -76,7 +77,8 @@ inline constexpr std::string_view hf_ignored_keys =
     "rescale_prenorm_residual residual_multiplier rope_full_precision rope_max_length "
     "route_scale routed_scaling_factor moe_routed_scaling_factor router_scaling_factor "
     "scale_depth scale_emb scale_embedding scale_logits scale_mask_softmax_fusion scale_residue "
-    "scale_resolution scale_shared_experts temperature use_head_wise_attn_gate "
+    "scale_resolution scale_shared_experts sparse_pred_ignore_index sparse_prediction temperature "
+    "use_head_wise_attn_gate "
     "use_memory_efficient_attention use_position_ids v_head_dim max_position_embeddings "
     "max_trained_positions original_max_position_embeddings";
 

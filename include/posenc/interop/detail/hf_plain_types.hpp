@@ -55,7 +55,7 @@ inline constexpr std::array hf_plain_types = [] {
                 .is_other_base_ambiguous = true},
        .attention = mha},
       {.names = "aquila arcee deepseek_ocr2_text eurobert gpt_neox_japanese hunyuan_v1_dense "
-                "hunyuan_v1_moe minicpm olmo olmo2 olmoe skywork xverse",
+                "hunyuan_v1_moe olmo olmo2 olmoe skywork xverse",
        .rope = halves,
        .attention = mha},
       {.names = "arctic bailing_moe dots_ocr grove_moe Klear rnd1 telechat3",
@@ -158,6 +158,10 @@ inline constexpr std::array hf_plain_types = [] {
        .rope = halves,
        .attention = heads(128, 16),
        .file = {.convert = &hf_set_jetmoe_heads}},
+      {.names = "minicpm",
+       .rope = halves,
+       .attention = {.kv_heads = same, .sparse = "minicpm_sparse"},
+       .file = {.convert = &hf_set_minicpm_layers}},
       {.names = "minimax_m2",
        .rope = {.pairing = half, .base = 0, .needs_width = true, .dicts = Dicts::One}},
       {.names = "minimax_m3_vl_text",
@@ -277,7 +281,10 @@ inline constexpr std::array hf_plain_types = [] {
        .attention = {.kv_heads = 8, .windows = Unknown},
        .scores = {.scale = Scale::MupHeadDim},
        .file = {.key_aliases = "rope_embedding_base=rope_theta",
-                .ignored_keys = "blocksparse_homo_head_pattern dense_attention_every_n_layers"}},
+                .ignored_keys = "blocksparse_block_size blocksparse_homo_head_pattern "
+                                "blocksparse_num_local_blocks "
+                                "blocksparse_triton_kernel_block_size blocksparse_vert_stride "
+                                "dense_attention_every_n_layers"}},
       {.names = "phi4_multimodal",
        .rope = phi3_rope,
        .attention = {.kv_heads = 8, .windows = Every}},
