@@ -250,9 +250,15 @@ TEST_CASE("GGUF: an indexer chooses keys", "[interop]") {
       .integer("qwen4exp.attention.indexer.head_count", 4)
       .integer("qwen4exp.attention.indexer.key_length", 128)
       .integer("qwen4exp.attention.indexer.top_k", 2048)
-      .array<std::int32_t>("qwen4exp.attention.compress_ratios", GgufWriter::Int32,
-                           std::vector<std::int32_t>{0, 0, 0, 4, 0, 0, 0, 4})
       .real("qwen4exp.rope.freq_base", 10000000);
+  // Layers without a ratio see all keys.
+  constexpr auto ratios = "qwen4exp.attention.compress_ratios";
+  CHECK(layer(qwen, 3).kind == LayerKind::Global);
+  CHECK(layer(GgufWriter(qwen).integer(ratios, 0), 3).kind == LayerKind::Global);
+  CHECK(layer(GgufWriter(qwen).integer(ratios, 4), 7).kind == LayerKind::Sparse);
+  CHECK(layer(GgufWriter(qwen).integer(ratios, 4), 6).kind == LayerKind::Linear);
+  qwen.array<std::int32_t>(ratios, GgufWriter::Int32, {0, 0, 0, 4, 0, 0, 0, 0});
+  CHECK(layer(qwen, 7).kind == LayerKind::Global);
   const auto model = read_gguf(qwen.bytes());
   CHECK(rotary(model).pairing == posenc::PairingKind::HalfRotate);
   CHECK(rotary(model).axes ==

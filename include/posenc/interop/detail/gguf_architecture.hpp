@@ -56,6 +56,13 @@ enum class GgufTemperature {
   LengthAlone     ///< ratio of logarithms beyond the length
 };
 
+/// Layers with a softmax whose keys an indexer chooses.
+enum class GgufIndexer {
+  None,
+  AllLayers,
+  ByRatio  ///< those whose attention.compress_ratios is positive
+};
+
 /// Rotation.
 struct GgufRope {
   bool is_base_fixed = false;   ///< the graph has the base 10000 and no scaling
@@ -105,7 +112,7 @@ struct GgufArchitecture {
   GgufWindows windows = {};
   GgufScores scores = {};
   bool sinks = false;
-  bool has_indexer = false;  ///< an indexer chooses the keys of layers with a softmax
+  GgufIndexer indexer = GgufIndexer::None;
   LayerKind without_heads = LayerKind::None;  ///< kind of layers without heads
 };
 

@@ -29,8 +29,11 @@ class GgufAttention {
   void read() {
     if (keys_.has("block_count")) model_.layer_count = gguf_layer_count(keys_);
     window_ = window();
-    read_heads("attention.head_count", heads_);
-    read_heads("attention.head_count_kv", kv_heads_);
+    read_counts("attention.head_count", heads_);
+    read_counts("attention.head_count_kv", kv_heads_);
+    if (architecture_.indexer == GgufIndexer::ByRatio) {
+      read_counts("attention.compress_ratios", ratios_);
+    }
     const bool has_window = window_ && window_->kind != WindowKind::None;
     if (model_.layer_count > 0) {
       if (has_window) is_local_ = gguf_local_layers(keys_, architecture_);
@@ -74,12 +77,12 @@ class GgufAttention {
         architecture_.windows.both_sides ? WindowKind::BothSides : WindowKind::Sliding, size};
   }
 
-  void read_heads(const char* name, std::vector<Index>& heads) const {
+  void read_counts(const char* name, std::vector<Index>& counts) const {
     const auto given = keys_.integers(name);
     if (!given) return;
-    heads = model_.layer_count > 0 ? gguf_layer_list(keys_, name) : *given;
-    if (heads.empty()) heads = *given;
-    for (const Index count : heads) {
+    counts = model_.layer_count > 0 ? gguf_layer_list(keys_, name) : *given;
+    if (counts.empty()) counts = *given;
+    for (const Index count : counts) {
       if (count < 0 || count > max_heads) {
         keys_.reject(name, "must be from 0 to " + std::to_string(max_heads));
       }
@@ -117,9 +120,17 @@ class GgufAttention {
     layer.qk_norm = gguf_qk_norm(model_.model_type);
     if (window_) {
       layer.window = is_local ? *window_ : LayerWindow{};
-      layer.kind = architecture_.has_indexer ? LayerKind::Sparse : layer_kind_of(*layer.window);
+      layer.kind = is_sparse(number) ? LayerKind::Sparse : layer_kind_of(*layer.window);
     }
     return layer;
+  }
+
+  /// True if an indexer chooses the keys of a layer.
+  bool is_sparse(Index number) const {
+    if (architecture_.indexer != GgufIndexer::ByRatio) {
+      return architecture_.indexer == GgufIndexer::AllLayers;
+    }
+    return entry(ratios_, number).value_or(0) > 0;
   }
 
   std::optional<Index> value_dim(bool is_latent, bool is_local, Index head_dim) const {
@@ -138,7 +149,7 @@ class GgufAttention {
   bool is_known_;
   ModelSettings& model_;
   std::optional<LayerWindow> window_;
-  std::vector<Index> heads_, kv_heads_;
+  std::vector<Index> heads_, kv_heads_, ratios_;
   std::vector<bool> is_local_, is_linear_;
 };
 
