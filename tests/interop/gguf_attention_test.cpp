@@ -266,6 +266,11 @@ TEST_CASE("GGUF: an indexer chooses keys", "[interop]") {
   CHECK(attention_of_layer(model, 2).kind == LayerKind::Linear);
   CHECK(rotary_of_layer(model, 2) == nullptr);
   CHECK(attention_of_layer(model, 3).kind == LayerKind::Sparse);
+  auto glm = with_heads("glm-dsa").integer("glm-dsa.rope.dimension_count", 64);
+  CHECK(layer(glm).kind == LayerKind::Sparse);
+  // The key names layers that own an indexer. The others use its choice.
+  glm.array<std::uint8_t>("glm-dsa.attention.indexer.types", GgufWriter::Bool, {1, 0, 0, 1, 0, 0});
+  CHECK(layer(glm, 1).kind == LayerKind::Sparse);
   CHECK(layer(with_heads("llama").integer("llama.attention.indexer.top_k", 2048)).kind ==
         LayerKind::Global);
 }

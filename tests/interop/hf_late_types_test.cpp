@@ -105,8 +105,12 @@ TEST_CASE("Qwen4-Exp has linear layers, and layers whose keys an indexer chooses
   CHECK(model.vision->refused.empty());
 
   json other = text;
-  other["layer_types"][3] = "hybrid_indexed";  // likewise, with an additional embedding
-  CHECK(attention_of_layer(read_hf_config(other), 3).kind == LayerKind::Sparse);
+  // The first of these has an additional embedding.
+  for (const char* name : {"hybrid_indexed", "indexed_attention", "qwen_sparse_attention"}) {
+    other["layer_types"][3] = name;
+    CHECK(attention_of_layer(read_hf_config(other), 3).kind == LayerKind::Sparse);
+    CHECK(attention_of_layer(read_hf_config(other), 0).kind == LayerKind::Linear);
+  }
   other["layer_types"][3] = "sliding_attention";
   check_rejected(
       other,

@@ -25,6 +25,7 @@ struct File {
 TEST_CASE("keys of published files that change nothing", "[interop]") {
   const json base = {{"rope_theta", 10000.0}};
   const std::vector<File> files{
+      {"arctic", base, {{"parallel_attn_mlp_res", true}, {"use_residual", true}}},
       {"bailing_moe", base, {{"norm_softmax", false}, {"mtp_loss_scaling_factor", 0}}},
       {"ernie4_5_moe",
        base,

@@ -32,7 +32,7 @@ inline constexpr std::array gguf_ignored_attention_keys = std::to_array<std::str
     {"value_scale", "layer_norm_epsilon", "layer_norm_rms_epsilon", "group_norm_epsilon",
      "group_norm_groups", "q_lora_rank", "kv_lora_rank", "decay_lora_rank", "iclr_lora_rank",
      "value_residual_mix_lora_rank", "gate_lora_rank", "clamp_kqv", "shared_kv_layers", "causal",
-     "chunk_size", "indexer.head_count", "indexer.key_length", "indexer.top_k"});
+     "chunk_size", "indexer.head_count", "indexer.key_length", "indexer.top_k", "indexer.types"});
 
 /// Other keys with a suggestive name that are read, or have no effect.
 inline constexpr std::array gguf_ignored_keys = std::to_array<std::string_view>(

@@ -238,9 +238,11 @@ inline void hf_set_indexed_types(const JsonKeys& keys, nlohmann::json& config) {
 ///   Source: huggingface/transformers, qwen4_exp/configuration_qwen4_exp.py (075d0ae) and
 ///           modular_qwen4_exp.py (01377e7)
 inline void hf_set_qwen4_types(const JsonKeys& keys, nlohmann::json& config) {
-  hf_rename_layer_types(
-      keys, config,
-      {{"hybrid_indexed", "full_attention"}, {"deepseek_sparse_attention", "full_attention"}});
+  hf_rename_layer_types(keys, config,
+                        {{"hybrid_indexed", "full_attention"},
+                         {"indexed_attention", "full_attention"},
+                         {"deepseek_sparse_attention", "full_attention"},
+                         {"qwen_sparse_attention", "full_attention"}});
 }
 
 /// Converts Bamba's list of attention layers, by index or by type.

@@ -72,7 +72,7 @@ inline constexpr std::string_view hf_ignored_keys =
     "fuse_attention_qkv fuse_attention_ffn fuse_softmax_mask masked_softmax_fusion "
     "multi_query_attention group_query_attention naive_attention_decode_batched "
     "naive_attention_decode_single naive_attention_prefill norm_softmax num_attention_heads "
-    "output_multiplier_scale output_attentions parallel_attn "
+    "output_multiplier_scale output_attentions parallel_attn parallel_attn_mlp_res "
     "num_ln_in_parallel_attn reorder_and_upcast_attn qkv_multipliers rescale_every "
     "rescale_prenorm_residual residual_multiplier rope_full_precision rope_max_length "
     "route_scale routed_scaling_factor moe_routed_scaling_factor router_scaling_factor "
