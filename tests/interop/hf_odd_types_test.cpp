@@ -68,6 +68,10 @@ TEST_CASE("Falcon-H1's factor of keys is part of the scale", "[interop]") {
   CHECK(softmax_scale(read_hf_config(plain)) == 0.125);
   check_rejected(with(falcon, {{"key_multiplier", 0.0}}),
                  "'key_multiplier' in the configuration must be positive");
+  // This factor multiplies queries and keys alike.
+  check_rejected(with(falcon, {{"attention_in_multiplier", 0.9}}),
+                 "'attention_in_multiplier' in the configuration is unknown, or has no effect with "
+                 "the other settings; remove it if it changes neither positions nor scores");
   check_rejected(with(falcon, {{"layer_types", {"mamba"}}}),
                  "'layer_types' in the configuration has a type other than hybrid");
 }

@@ -61,7 +61,7 @@ inline constexpr auto hf_multi_axis_words = std::to_array<std::string_view>(
 /// of other parts, dropout, kernels, caches, training, MLPs, experts, embeddings and logits.
 inline constexpr std::string_view hf_ignored_keys =
     "_attn_implementation activation_sparsity_pattern alibi_bias_max altup_correct_scale "
-    "altup_lr_multiplier attention_in_multiplier attention_norm_eps attention_out_multiplier "
+    "altup_lr_multiplier attention_norm_eps attention_out_multiplier "
     "attention_projection_layout attention_value_scale attention_output_gate attn_output_gate "
     "block_type cross_attention_hidden_size decoder_sparse_step embedding_multiplier "
     "embedding_multiplier_scale "
@@ -95,9 +95,9 @@ inline constexpr auto hf_neutral_values = std::to_array<HfNeutralValue>({
               "rotary_emb_interleaved scale_attn_by_inverse_layer_idx sink use_alibi "
               "use_bidirectional_attention use_dynamic_ntk use_logn_attn use_mla use_mrope",
      .value = 0},
-    {.names =
-         "compression_ratio full_attn_mod global_attn_every_n original_rope rotary_scaling_factor "
-         "scale_attn_weights scale_qk_coeff use_pos_enc use_rotary_pos_emb",
+    {.names = "attention_in_multiplier compression_ratio full_attn_mod global_attn_every_n "
+              "original_rope rotary_scaling_factor scale_attn_weights scale_qk_coeff use_pos_enc "
+              "use_rotary_pos_emb",
      .value = 1},
     {.names = "sliding_window_size swa_rope_theta", .value = -1},
 });
