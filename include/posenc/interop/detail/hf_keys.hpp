@@ -43,14 +43,14 @@ bool starts_with_one_of(const std::array<std::string_view, n>& words, std::strin
 
 /// Parts of names of keys that affect rotation, the choice of rotary layers, or scores.
 inline constexpr auto hf_position_and_score_words = std::to_array<std::string_view>(
-    {"_rope",   "mrope",          "drope",       "rotary",      "ntk",        "yarn",
-     "alibi",   "xpos",           "attn",        "attention",   "softmax",    "scale",
-     "scaling", "scalar",         "multiplier",  "temperature", "softcap",    "soft_cap",
-     "capping", "logit_cap",      "logn",        "nope",        "position",   "pos_enc",
-     "pos_emb", "theta",          "freq_base",   "base_freq",   "window",     "sink",
-     "swa_",    "relative",       "layer_types", "layer_type",  "block_type", "layer_config",
-     "pattern", "layer_interval", "head_dim",    "kv_channels", "qk_nope",    "compress_r",
-     "use_mla", "recurrent",      "sparse"});
+    {"_rope",   "mrope",          "drope",        "rotary",      "ntk",        "yarn",
+     "alibi",   "xpos",           "attn",         "attention",   "softmax",    "scale",
+     "scaling", "scalar",         "multiplier",   "temperature", "softcap",    "soft_cap",
+     "capping", "logit_cap",      "logn",         "nope",        "position",   "pos_enc",
+     "pos_emb", "theta",          "freq_base",    "base_freq",   "window",     "sink",
+     "swa_",    "relative",       "layer_types",  "layer_type",  "block_type", "layer_config",
+     "pattern", "layer_interval", "head_dim",     "kv_channels", "qk_nope",    "compress_r",
+     "use_mla", "recurrent",      "sparse_config"});
 
 /// Parts of names of keys that imply several position axes.
 inline constexpr auto hf_multi_axis_words = std::to_array<std::string_view>(
