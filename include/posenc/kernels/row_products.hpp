@@ -172,7 +172,6 @@ struct UnpackedWeightedSumKernel {
   POSENC_ALWAYS_INLINE void add(Index first_row, Index channel, const Load& load) const noexcept {
     Real* const to = sums + first_row * sum_dim + channel;
     const Real* w = weights + first_row * tile_lanes;
-    const T* from = values + channel;
     P parts[std::size_t{Rows}][std::size_t{Columns}];
     const auto for_parts = [&](const auto& visit) POSENC_INLINE_LAMBDA {
       unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
@@ -189,6 +188,8 @@ struct UnpackedWeightedSumKernel {
       if (j < prefetched) {
         prefetch(ahead.first + j * stride + channel, Columns * P::width * Index{sizeof(T)});
       }
+      // Not stepped: the stride of a single key may be any number.
+      const T* const from = values + j * stride + channel;
       P value[std::size_t{Columns}];
       unrolled<Columns>([&](Index c)
                             POSENC_INLINE_LAMBDA { value[c] = load(from + c * P::width); });
@@ -199,7 +200,6 @@ struct UnpackedWeightedSumKernel {
           parts[r][c] = mul_add(weight, value[c], parts[r][c]);
         });
       });
-      from += stride;
       ++w;
     }
     for_parts([](const P& part, Real* at) POSENC_INLINE_LAMBDA { part.store(at); });
