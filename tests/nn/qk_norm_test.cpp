@@ -128,7 +128,7 @@ TEMPLATE_TEST_CASE("a module with a norm of queries and keys equals the referenc
     };
     reference.normalise_query = normalise(module.query_norm);
     reference.normalise_key = normalise(module.key_norm);
-    const std::vector<long double> w{1.0, static_cast<long double>(0.37),
+    const std::vector<long double> w{1, static_cast<long double>(0.37),
                                      static_cast<long double>(0.1)};
     const reference::RopeRule half{reference::Pairing::HalfRotate};
     reference.rotate_query = module_test::rotate_from(3, w, half);

@@ -59,7 +59,7 @@ TEMPLATE_TEST_CASE("the norm of rows is within its documented bound", "[norm]", 
         reference::Matrix matrix(rows, size);
         matrix.values = doubles(x);
         const auto want = reference::rms_norm(matrix, factor, epsilon);
-        const double u = std::numeric_limits<T>::epsilon() / 2;
+        const auto u = static_cast<double>(std::numeric_limits<T>::epsilon()) / 2;
         // Results of the reference are rounded to double, too.
         const double roundings =
             std::is_same_v<T, float> ? 1.001 : static_cast<double>(size) / 16 + 8 + 1;

@@ -13,11 +13,16 @@ namespace reference {
 inline std::vector<double> rms_norm(const std::vector<double>& x, const std::vector<double>& factor,
                                     double epsilon) {
   long double sum = 0;
-  for (const double value : x) sum += static_cast<long double>(value) * value;
-  const long double root = std::sqrt(sum / static_cast<long double>(x.size()) + epsilon);
+  for (const double value : x) {
+    const auto number = static_cast<long double>(value);
+    sum += number * number;
+  }
+  const long double mean = sum / static_cast<long double>(x.size());
+  const long double root = std::sqrt(mean + static_cast<long double>(epsilon));
   std::vector<double> y;
   for (std::size_t i = 0; i < x.size(); ++i) {
-    y.push_back(static_cast<double>(static_cast<long double>(factor[i]) * x[i] / root));
+    const auto scaled = static_cast<long double>(factor[i]) * static_cast<long double>(x[i]);
+    y.push_back(static_cast<double>(scaled / root));
   }
   return y;
 }
