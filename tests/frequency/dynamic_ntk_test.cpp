@@ -76,11 +76,11 @@ TEST_CASE("the length must not be negative", "[dynamic_ntk]") {
 }
 
 TEST_CASE("DynamicNtkScaling refuses bad settings", "[rules]") {
-  const DynamicNtkScaling rule{
+  const DynamicNtkScaling narrow{
       .rotary_dim = 8, .base = 10000, .factor = 2, .original_max_position = 2048};
-  check_shared_fields(rule, 4);
-  check_factor(rule);
-  check_length(rule);
+  check_shared_fields(narrow, 4);
+  check_factor(narrow);
+  check_length(narrow);
 }
 
 }  // namespace dynamic_ntk_test

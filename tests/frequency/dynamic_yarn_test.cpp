@@ -79,19 +79,19 @@ TEST_CASE("other ramps are passed on", "[dynamic_yarn]") {
 }
 
 TEST_CASE("DynamicYarnScaling refuses bad settings", "[rules]") {
-  const DynamicYarnScaling rule{.rotary_dim = 8, .base = 10000, .original_max_position = 2048};
-  check_shared_fields(rule, 2);
-  check_length(rule);
+  const DynamicYarnScaling narrow{.rotary_dim = 8, .base = 10000, .original_max_position = 2048};
+  check_shared_fields(narrow, 2);
+  check_length(narrow);
   check_rejected(
-      rule, &DynamicYarnScaling::beta_slow, 33.0,
+      narrow, &DynamicYarnScaling::beta_slow, 33.0,
       "DynamicYarnScaling: 1e30 >= beta_fast >= beta_slow >= 1e-30 must hold but they are 32 "
       "and 33");
   check_rejected(
-      rule, &DynamicYarnScaling::beta_fast, 0.5,
+      narrow, &DynamicYarnScaling::beta_fast, 0.5,
       "DynamicYarnScaling: 1e30 >= beta_fast >= beta_slow >= 1e-30 must hold but they are 0.5 "
       "and 1");
   check_rejected(
-      rule, &DynamicYarnScaling::finetuned_max_position, std::optional<Index>(2047),
+      narrow, &DynamicYarnScaling::finetuned_max_position, std::optional<Index>(2047),
       "DynamicYarnScaling: finetuned_max_position must not be less than 2048 but is 2047");
 }
 

@@ -143,7 +143,7 @@ TEST_CASE("float32 dynamic NTK has the power law of the stretched base", "[hf_fl
 }
 
 TEST_CASE("the largest base of the float32 pipeline is the largest float", "[hf_float32]") {
-  constexpr double largest = std::numeric_limits<float>::max();
+  constexpr auto largest = static_cast<double>(std::numeric_limits<float>::max());
   CHECK(posenc::detail::float32_powers(largest, 4)[0] == 1);
   CHECK_THROWS_AS(posenc::detail::float32_powers(std::nextafter(largest, 1e300), 4),
                   posenc::ConfigError);

@@ -242,10 +242,16 @@ class RelativeGradients {
       dispatch_skip_weights<SkipWeights::Zero>(
           table_.pack(t, first_head_ + g),
           [&]<SkipWeights W>(std::integral_constant<SkipWeights, W>) {
-            for_register_tiles<Tier>(rows_of_head_,
-                                     WeightedSumKernel<Tier, Real, Real, W>{
-                                         weights, table_.packed(), dim, dim, lanes, ones_, ones_,
-                                         grad_queries_ + first_row * dim, table_.packed()});
+            for_register_tiles<Tier>(rows_of_head_, WeightedSumKernel<Tier, Real, Real, W>{
+                                                        weights,
+                                                        table_.packed(),
+                                                        dim,
+                                                        dim,
+                                                        lanes,
+                                                        ones_,
+                                                        ones_,
+                                                        grad_queries_ + first_row * dim,
+                                                        {table_.packed()}});
           });
       if (!table_.learned()) continue;
       const auto rows = all_panels(rows_of_head_);
@@ -283,12 +289,18 @@ class RelativeGradients {
             });
       }
       if (!key_table_.learned()) continue;
-      dispatch_skip_weights<SkipWeights::Zero>(
-          finite, [&]<SkipWeights W>(std::integral_constant<SkipWeights, W>) {
-            for_register_tiles<Tier>(count, WeightedSumKernel<Tier, Real, S, W>{
-                                                weights, key_rows, dim, dim, lanes, ones_, ones_,
-                                                key_table_.grad(g, t), key_rows});
-          });
+      dispatch_skip_weights<SkipWeights::Zero>(finite, [&]<SkipWeights W>(
+                                                           std::integral_constant<SkipWeights, W>) {
+        for_register_tiles<Tier>(count, WeightedSumKernel<Tier, Real, S, W>{weights,
+                                                                            key_rows,
+                                                                            dim,
+                                                                            dim,
+                                                                            lanes,
+                                                                            ones_,
+                                                                            ones_,
+                                                                            key_table_.grad(g, t),
+                                                                            {key_rows}});
+      });
     }
   }
 
