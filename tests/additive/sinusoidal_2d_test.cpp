@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 namespace sinusoidal_2d_test {
@@ -220,6 +221,18 @@ TEST_CASE("Sinusoidal2d rejects tensors and positions that do not fit") {
                                "inv_freq is 1"));
   CHECK_THROWS_AS(encoding.write_to(x.view(), Positions::axes(axes)), posenc::PositionError);
   CHECK(std::isnan(x(0, 0, 0)));
+}
+
+TEST_CASE("Sinusoidal2d encodes as before after it was moved from") {
+  for (const LayoutPair& layout : layouts) {
+    Sinusoidal2d encoding(
+        {.model_dim = 64, .axis_order = GridAxisOrder::RowFirst, .layout = layout.ours});
+    const auto before = written(encoding, 1, 6, Positions::grid(2, 3));
+    const Sinusoidal2d taken = std::move(encoding);
+    CHECK(written(taken, 1, 6, Positions::grid(2, 3)) == before);
+    // NOLINTNEXTLINE(bugprone-use-after-move)
+    CHECK(written(encoding, 1, 6, Positions::grid(2, 3)) == before);
+  }
 }
 
 }  // namespace sinusoidal_2d_test

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace sinusoidal_test {
@@ -401,6 +402,20 @@ TEST_CASE("Sinusoidal rejects tensors and positions that do not fit, and writes 
 
   CHECK(x.matrix().values == before.matrix().values);
   CHECK(x.guards_hold());
+}
+
+TEST_CASE("Sinusoidal encodes as before after it was moved from") {
+  for (const SinusoidalLayout layout : layouts) {
+    Sinusoidal encoding({.model_dim = 64, .layout = layout}),
+        assigned({.model_dim = 2, .layout = layout});
+    const auto before = encoding_of(encoding, 41);
+    Sinusoidal taken = std::move(encoding);
+    CHECK(encoding_of(taken, 41) == before);
+    CHECK(encoding_of(encoding, 41) == before);  // NOLINT(bugprone-use-after-move)
+    assigned = std::move(taken);
+    CHECK(encoding_of(assigned, 41) == before);
+    CHECK(encoding_of(taken, 41) == before);  // NOLINT(bugprone-use-after-move)
+  }
 }
 
 }  // namespace sinusoidal_test

@@ -56,6 +56,11 @@ namespace detail {
 /// sin and cos of the positions on one axis, arranged in `width` channels.
 class SinusoidalAxis {
  public:
+  /// Copies the axis. Moving copies, too, because an encoding that was moved from would report
+  /// channels of which it has no frequencies.
+  SinusoidalAxis(const SinusoidalAxis&) = default;
+  SinusoidalAxis& operator=(const SinusoidalAxis&) = default;
+
   SinusoidalAxis(const char* function, Index width, SinusoidalLayout layout, double base)
       : width_(width),
         layout_(layout),
