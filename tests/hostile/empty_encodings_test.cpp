@@ -88,12 +88,16 @@ void rotate(const Rope& rope, HeadsView<float> x, const Positions& p) {
 
 TEST_CASE("empty tensors are rotated at once", "[hostile]") {
   const posenc::Rope<Interleaved> rope(plain);
+  const posenc::Rope<Interleaved> last(posenc::Unscaled{.rotary_dim = 4, .base = 10000}, 4);
+  const auto table = last.table<float>(Positions::range(0, 1));
   const posenc::Rope<Interleaved> nothing{posenc::Frequencies::from_inv_freq({})};
   const posenc::AnyRope any(posenc::PairingKind::HalfRotate, frequencies(plain));
   for_heads([&](const HeadsView<float>& x, const Positions& p) {
     rotate(rope, x, p);
+    rotate(last, x, p);
     rotate(nothing, x, p);
     rotate(any, x, p);
+    make([&] { table.rotate(x); });
   });
 }
 
@@ -165,6 +169,10 @@ TEST_CASE("empty tables of rotations are made at once", "[hostile]") {
     const MatrixView<const float> cache{&number, n[1], n[2]};
     for_positions(n[0], n[1], [&](const Positions& p) {
       make([&] { (void)nothing.table<float>(p); });
+      make([&] {
+        const EmbeddingsView<float> out{&number, p.batch(), p.count(), 0};
+        nothing.table_into(p, out, out);
+      });
       if (n[0] == 0 || n[1] == 0) {
         // A table with a row per batch row has as many rows as there are positions.
         if (p.count() <= 64 || p.batch() != 1) make([&] { (void)rope.table<float>(p); });
@@ -172,6 +180,15 @@ TEST_CASE("empty tables of rotations are made at once", "[hostile]") {
       if (cache.empty()) make([&] { (void)Table::from_cache(cache, cache, p); });
     });
   });
+}
+
+TEST_CASE("cos and sin of no pairs are written at once at any number of positions", "[hostile]") {
+  const posenc::Rope<Interleaved> nothing{posenc::Frequencies::from_inv_freq({})};
+  constexpr Index most = Index{1} << 53;
+  const EmbeddingsView<float> one{.batch = 1, .seq = most, .dim = 0};
+  nothing.table_into<float>(Positions::range(0, most), one, one);
+  const EmbeddingsView<float> many{.batch = 4096, .seq = most, .dim = 0};
+  nothing.table_into<float>(Positions::starts(std::vector<Index>(4096, -most), most), many, many);
 }
 
 TEST_CASE("empty weights are permuted at once", "[hostile]") {

@@ -4,7 +4,9 @@
 
 #include "rotation_reference.hpp"
 #include "support/catch.hpp"
+#include "support/throws.hpp"
 
+#include <string>
 #include <vector>
 
 namespace every_rope_test {
@@ -130,6 +132,40 @@ TEMPLATE_TEST_CASE("mixed rope turns several tensors, and back", "[mixed_rope]",
   Heads<double> want = x;
   CHECK(support::max_abs_difference(support::row_of(kept[4].view(), 1, 9, 2),
                                     support::row_of(want.view(), 1, 9, 2)) < 1e-14);
+}
+
+TEST_CASE("an output that begins where its input does may not reach out of memory",
+          "[rope][errors]") {
+  std::vector<float> numbers(64, 1);
+  const auto check = [&](const auto& rotate) {
+    const posenc::HeadsView<float> in{
+        .data = numbers.data(), .batch = 2, .seq = 1, .heads = 2, .dim = 8};
+    const Index far = Index{1} << 61;
+    for (const auto stride :
+         {&posenc::HeadsView<float>::batch_stride, &posenc::HeadsView<float>::head_stride}) {
+      auto out = in;
+      out.*stride = stride == &posenc::HeadsView<float>::batch_stride ? far : -far;
+      const auto message = support::message_of<posenc::ShapeError>([&] { rotate(in, out); });
+      CHECK(message.find(": out [2, 1, 2, 8] with strides [") != std::string::npos);
+      CHECK(message.find("] exceeds the address space") != std::string::npos);
+    }
+    CHECK(numbers == std::vector<float>(64, 1));
+  };
+  using View = posenc::HeadsView<float>;
+  const auto p = Positions::range(0, 1);
+  const posenc::Rope<HalfRotate> rope(every_rope::frequencies(4));
+  const auto table = rope.table<float>(p);
+  const posenc::XPos<HalfRotate> xpos(every_rope::frequencies(4), {.scale_base = 64});
+  const posenc::MixedRope<HalfRotate> mixed(std::vector<double>(8, 1.0),
+                                            {.axes = 1, .heads = 2, .rotary_dim = 8});
+  const posenc::ChatGlmRope glm(8, 10000);
+  check([&](View in, View out) { rope.rotate_into(in, out, p); });
+  check([&](View in, View out) { table.rotate_into(in, out); });
+  check([&](View in, View out) { xpos.rotate_queries_into(in, out, p); });
+  check([&](View in, View out) { xpos.rotate_keys_into(in, out, p); });
+  check([&](View in, View out) { mixed.rotate_into(in, out, p); });
+  check([&](View in, View out) { glm.rotate_into(in, out, Positions::axes({p, p})); });
+  check([&](View in, View out) { AnyRope(rope).rotate_into(in, out, p); });
 }
 
 }  // namespace every_rope_test

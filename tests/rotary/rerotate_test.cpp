@@ -280,4 +280,36 @@ TEST_CASE("shift_keys and rerotate check their input first", "[rerotate][errors]
   CHECK(support::same_bits(x.view(), before.view()));
 }
 
+TEST_CASE("rerotate refuses factors whose ratio a float does not hold", "[rerotate][errors]") {
+  const auto rope = [](double factor) {
+    return Rope<posenc::HalfRotate>(posenc::Frequencies::from_inv_freq({1.0}, factor));
+  };
+  const auto p = Positions::range(1, 1);
+  const auto message = [&](auto k, double from, double to) {
+    return message_of<posenc::ConfigError>(
+        [&] { posenc::rerotate(k.view(), rope(from), p, rope(to), p); });
+  };
+  support::Random random(8);
+  auto x = Heads<float>::random(random, 1, 1, 1, 2);
+  const std::string rule =
+      "posenc::rerotate: the ratio of the attention factors must be a normal number in the "
+      "arithmetic of k, but they are ";
+  CHECK(message(x, 1e-20, 1e20) == rule + "1e+20 and 1e-20");
+  CHECK(message(x, 1e20, 1e-20) == rule + "1e-20 and 1e+20");
+  CHECK(message(Heads<Eigen::half>::random(random, 1, 1, 1, 2), 1e20, 1e-18) ==
+        rule + "1e-18 and 1e+20");
+  for (const auto& [from, to] : {std::pair{1e-19, 1e19}, std::pair{1e18, 1e-18}}) {
+    auto moved = x, direct = x;
+    rope(from).rotate(moved.view(), p);
+    posenc::rerotate(moved.view(), rope(from), p, rope(to), p);
+    rope(to).rotate(direct.view(), p);
+    CHECK(difference_in_ulp<posenc::HalfRotate>(x, moved, direct, 0, 1, to) <= 4);
+  }
+  auto wide = Heads<double>::random(random, 1, 1, 1, 2), direct = wide, moved = wide;
+  rope(1e-25).rotate(moved.view(), p);
+  posenc::rerotate(moved.view(), rope(1e-25), p, rope(1e25), p);
+  rope(1e25).rotate(direct.view(), p);
+  CHECK(difference_in_ulp<posenc::HalfRotate>(wide, moved, direct, 0, 1, 1e25) <= 6);
+}
+
 }  // namespace rerotate_test

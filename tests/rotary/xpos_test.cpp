@@ -2,6 +2,7 @@
 // XPos against its reference, and the properties of a fixed centre.
 #include "reference/xpos.hpp"
 
+#include "accuracy/promises.hpp"
 #include "rotation_reference.hpp"
 #include "support/catch.hpp"
 #include "support/guarded.hpp"
@@ -213,6 +214,9 @@ TEST_CASE("xpos checks its settings", "[xpos][errors]") {
   CHECK(error({}) == "posenc::XPos: scale_base must be set, positive and finite, but is 0");
   CHECK(error({.scale_base = -1}) ==
         "posenc::XPos: scale_base must be set, positive and finite, but is -1");
+  const std::string bounds = "posenc::XPos: scale_base must lie within 1e-100 and 1e100 but is ";
+  CHECK(error({.scale_base = 1e-308}) == bounds + "1e-308");
+  CHECK(error({.scale_base = 1e308}) == bounds + "1e+308");
   CHECK(error({.scale_base = 512, .centre = std::numeric_limits<double>::infinity()}) ==
         "posenc::XPos: centre must be finite but is inf");
   CHECK(error({.scale_base = 512}, -1) ==
@@ -282,6 +286,61 @@ TEMPLATE_LIST_TEST_CASE("xpos reaches as far as it says and stays finite there",
         xpos.rotate_queries(q.view(), Positions::range(position + (position > 0 ? 1 : -1), 1)),
         PositionError);
   }
+}
+
+TEST_CASE("the scales of xpos are as exact around a centre that is no integer", "[xpos]") {
+  for (const double centre : {0.3, -100.0 / 3, 700.0}) {
+    const XPos<posenc::HalfRotate> xpos(posenc::Frequencies::from_inv_freq({0.0}),
+                                        {.scale_base = 512, .centre = centre});
+    for (const double position : {144000.0, -1e5, 0.7}) {
+      const auto distance = static_cast<long double>(position) - static_cast<long double>(centre);
+      const long double want = std::pow(2.0L / 7, distance / 512);
+      const auto error_of = [&](double got) {
+        return static_cast<double>(std::abs(static_cast<long double>(got) - want) / want);
+      };
+      CAPTURE(centre, position);
+      CHECK(error_of(xpos.scale(position, 0)) <= promises::xpos_scale.value());
+      std::vector<double> q{1, 0}, k{1, 0};
+      const auto p = Positions::real({position});
+      xpos.rotate_queries(posenc::HeadsView<double>{q.data(), 1, 1, 1, 2}, p);
+      xpos.rotate_keys(posenc::HeadsView<double>{k.data(), 1, 1, 1, 2}, p);
+      CHECK(error_of(q[0]) <= promises::xpos_scale.value());
+      CHECK(error_of(1 / k[0]) <= promises::xpos_scale.value() + 0x1p-53);
+    }
+  }
+}
+
+TEST_CASE("the scales of xpos end at infinity and at 0", "[xpos]") {
+  const auto xpos = make_xpos<posenc::HalfRotate>(8, 0);
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  Index wrong = 0;
+  for (double position = 3e6; position < 1e308; position *= 1.37) {
+    for (Index pair = 0; pair < 4; ++pair) {
+      wrong += xpos.scale(-position, pair) == infinity ? 0 : 1;
+      wrong += xpos.scale(position, pair) == 0 ? 0 : 1;
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK(xpos.scale(-2.54958e19, 0) == infinity);
+  CHECK(xpos.scale(infinity, 0) == 0);
+  CHECK(std::isnan(xpos.scale(std::nan(""), 0)));
+}
+
+TEST_CASE("xpos at a distance that overflows", "[xpos][errors]") {
+  const XPos<posenc::HalfRotate> xpos(posenc::Frequencies::from_inv_freq({1e-300}),
+                                      {.scale_base = 1e100, .centre = -1.7e308});
+  std::vector<double> x{1, 2};
+  const posenc::HeadsView<double> view{x.data(), 1, 1, 1, 2};
+  const auto far = Positions::real({1.7e308});
+  CHECK(message_of<PositionError>([&] {
+          xpos.rotate_queries(view, far);
+        }).find("posenc::XPos::rotate_queries: positions must lie within ") == 0);
+  CHECK(x == std::vector<double>{1, 2});
+  xpos.rotate(view, far);  // it has no scale
+  std::vector<double> y{1, 2};
+  posenc::Rope<posenc::HalfRotate>(xpos.frequencies())
+      .rotate(posenc::HeadsView<double>{y.data(), 1, 1, 1, 2}, far);
+  CHECK(x == y);
 }
 
 }  // namespace xpos_test

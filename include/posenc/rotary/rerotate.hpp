@@ -15,6 +15,7 @@
 #include <posenc/tensor/view.hpp>
 
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -133,12 +134,14 @@ void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, ListView<Index> delta
 /// pair by p' w' - p w and scales it by m' / m. Use it if dynamic NTK, dynamic YaRN or LongRoPE
 /// changes the frequencies with the length.
 ///   Shapes:   k [B, S, H, D], positions [B or 1, S] on the axes of their rope
-///   Throws:   ShapeError; ConfigError if the ropes rotate different channels; PositionError
+///   Throws:   ShapeError; ConfigError if the ropes rotate different channels, or if m' / m is not
+///             a normal number of the type of the arithmetic; PositionError
 ///   Device:   the threads of the device share batch rows and positions; results are bit-identical
 ///   Accuracy: for angles up to 2^40, that of three rotations: the earlier one of k, this one, and
 ///             the rotation by `to` of the original key, with which the result is compared. A
 ///             search over 100 million pairs found at most 4 ulp of the norm in float and 6 in
-///             double
+///             double, there under AnglePolicy::Exact. AnglePolicy::HfFloat32 rounds cos and sin to
+///             float, so that tensors of double have errors of float
 ///   Cost:     one pass over k; one angle in double-double per pair and position. No allocation
 template <class Pairing, detail::Writable T, Device D = detail::CallingThread>
 void rerotate(HeadsView<T> k, const Rope<Pairing>& from, const Positions& from_positions,
@@ -150,6 +153,16 @@ void rerotate(HeadsView<T> k, const Rope<Pairing>& from, const Positions& from_p
                               ") and [", to.rotary_offset(), ", ",
                               to.rotary_offset() + to.rotary_dim(), ")");
   }
+  using Real = Compute<T>;
+  const double from_factor = from.frequencies().attention_factor();
+  const double to_factor = to.frequencies().attention_factor(), ratio = to_factor / from_factor;
+  // A float does not hold the ratio of all factors that are allowed.
+  if (!(ratio >= double{(std::numeric_limits<Real>::min)()} &&
+        ratio <= double{(std::numeric_limits<Real>::max)()})) {
+    detail::fail<ConfigError>(function,
+                              "the ratio of the attention factors must be a normal number in the ",
+                              "arithmetic of k, but they are ", to_factor, " and ", from_factor);
+  }
   detail::check_rerotation(function, from, k);
   const auto check = [&](const Rope<Pairing>& rope, const Positions& positions) {
     detail::check_positions(function, positions, k.batch, k.seq, rope.axis_count(), k.extents());
@@ -159,8 +172,6 @@ void rerotate(HeadsView<T> k, const Rope<Pairing>& from, const Positions& from_p
   check(from, from_positions);
   check(to, to_positions);
 
-  using Real = Compute<T>;
-  const double ratio = to.frequencies().attention_factor() / from.frequencies().attention_factor();
   const auto angles = [&](Index b, Index s, Index first, Index count, Real* cos, Real* sin) {
     for (Index i = 0; i < count; ++i) {
       const Index pair = first + i;

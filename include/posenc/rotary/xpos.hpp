@@ -32,7 +32,7 @@ POSENC_STABLE_BEGIN
 
 /// The decay of the scores of XPos, and the position from which it is measured.
 struct XPosConfig {
-  double scale_base = 0;  ///< required; B, 512 in the paper
+  double scale_base = 0;  ///< required; B, 512 in the paper; within 1e-100 and 1e100
   double centre = 0;      ///< position at which queries and keys are not scaled; see XPos
 };
 
@@ -44,26 +44,28 @@ POSENC_BEGIN
 
 namespace detail {
 
-/// The product t * (hi + lo), split into an integer and a fraction, |fraction| <= 1/2, if
-/// |t * hi| < 2^51.
+/// The product factor * (hi + lo), split into an integer and a fraction, |fraction| <= 1/2, if
+/// |factor.hi * hi| < 2^51.
 template <class P>
 struct SplitProduct {
   P integer, fraction;
 };
 template <class P>
-POSENC_ALWAYS_INLINE SplitProduct<P> split_product(P t, P hi, P lo) noexcept {
+POSENC_ALWAYS_INLINE SplitProduct<P> split_product(const DoubleDouble& factor, P hi,
+                                                   P lo) noexcept {
+  const P t = P::broadcast(factor.hi);
   const P product = t * hi;
   const P integer = (product + P::broadcast(shifter)) - P::broadcast(shifter);
 #if POSENC_HAS_FMA
-  const P error = mul_add(t, hi, P::zero() - product);
+  P error = mul_add(t, hi, P::zero() - product);
 #else
   // Dekker's product, as in reduce_angle().
   const P upper = P::broadcast(std::bit_cast<double>(0xfffffffff8000000u));
   const P t_high = t & upper, hi_high = hi & upper;
   const P t_low = t - t_high, hi_low = hi - hi_high;
-  const P error =
-      ((t_high * hi_high - product) + t_high * hi_low + t_low * hi_high) + t_low * hi_low;
+  P error = ((t_high * hi_high - product) + t_high * hi_low + t_low * hi_high) + t_low * hi_low;
 #endif
+  if (factor.lo != 0) error = mul_add(P::broadcast(factor.lo), hi, error);
   return {integer, (product - integer) + mul_add(t, lo, error)};
 }
 
@@ -76,14 +78,14 @@ POSENC_ALWAYS_INLINE P exp2_fraction(P x) noexcept {
 }
 
 /// Computes cos[i] and sin[i] as factor 2^(t (hi[i] + lo[i])) times the unscaled cos and sin, for
-/// exponents within +-1022.
+/// exponents within +-1022. The low part of t matters if the centre is not an integer.
 template <class Tier = tier::Best, std::floating_point Real>
-void scale_by_powers(double t, const double* hi, const double* lo, double factor,
+void scale_by_powers(DoubleDouble t, const double* hi, const double* lo, double factor,
                      const double* unscaled_cos, const double* unscaled_sin, Real* cos, Real* sin,
                      Index count) noexcept {
   using P = Pack<double, Tier>;
   const auto scale_of = [&](P high, P low) {
-    const auto [integer, fraction] = split_product(P::broadcast(t), high, low);
+    const auto [integer, fraction] = split_product(t, high, low);
     constexpr int shift = ExpConstants<double>::exponent_shift;
     const P power = shift_left<shift>(integer + P::broadcast(ExpConstants<double>::shifter +
                                                              ExpConstants<double>::exponent_bias));
@@ -103,11 +105,12 @@ void scale_by_powers(double t, const double* hi, const double* lo, double factor
 }
 
 /// Returns 2^(t e), also if it overflows or underflows.
-inline double power_of_2(double t, DoubleDouble e) noexcept {
+inline double power_of_2(DoubleDouble t, DoubleDouble e) noexcept {
   using One = Pack<double, tier::Scalar>;
-  const auto [integer, fraction] = split_product(One{t}, One{e.hi}, One{e.lo});
-  const double clamped = (std::min)((std::max)(-4e3, integer.v), 4e3);
-  return std::ldexp(exp2_fraction(fraction).v, static_cast<int>(clamped));
+  const double exponent = t.hi * e.hi;
+  if (!(std::abs(exponent) <= 4e3)) return std::exp2(exponent);  // 0, infinity or NaN
+  const auto [integer, fraction] = split_product(t, One{e.hi}, One{e.lo});
+  return std::ldexp(exp2_fraction(fraction).v, static_cast<int>(integer.v));
 }
 
 }  // namespace detail
@@ -154,6 +157,12 @@ class XPos {
     detail::check_slice_and_factor(function, slice_, frequencies_.attention_factor());
     if (!std::isfinite(config.scale_base) || config.scale_base <= 0) {
       detail::fail<ConfigError>(function, "scale_base must be set, positive and finite, but is ",
+                                config.scale_base);
+    }
+    // Within these bounds, far beyond any use, log2(zeta) / B is a normal number, and a distance
+    // that overflows is beyond the range.
+    if (config.scale_base < 1e-100 || config.scale_base > 1e100) {
+      detail::fail<ConfigError>(function, "scale_base must lie within 1e-100 and 1e100 but is ",
                                 config.scale_base);
     }
     if (!std::isfinite(config.centre)) {
@@ -255,7 +264,8 @@ class XPos {
   /// reciprocal.
   double scale(double position, Index pair) const noexcept {
     const auto i = static_cast<std::size_t>(pair);
-    return detail::power_of_2(position - config_.centre, {log2_zeta_hi_[i], log2_zeta_lo_[i]});
+    return detail::power_of_2(detail::two_sum(position, -config_.centre),
+                              {log2_zeta_hi_[i], log2_zeta_lo_[i]});
   }
 
   /// Returns the frequencies of the pairs.
@@ -297,7 +307,11 @@ class XPos {
     constexpr Index chunk = 128;
     alignas(64) double unscaled_cos[static_cast<std::size_t>(chunk)];
     alignas(64) double unscaled_sin[static_cast<std::size_t>(chunk)];
-    const double t = sign * (position - config_.centre);
+    detail::DoubleDouble t;
+    if (sign != 0) {
+      t = detail::two_sum(position, -config_.centre);
+      t = {sign * t.hi, sign * t.lo};
+    }
     for (Index done = 0; done < count; done += chunk) {
       const Index part = (std::min)(chunk, count - done), at = first + done;
       oscillator_.cos_sin_row(position, at, part, 1.0, unscaled_cos, unscaled_sin);

@@ -199,6 +199,7 @@ POSENC_ALWAYS_INLINE void rotate_token(const std::array<RotationOperand<In, Out>
         token_kernel<KernelPairing<Pairing>, In, tier::Best, Out>(count);
     const Index at = slice.offset + Pairing::first(first, slice.pairs);
     for (const auto& [in, out] : operands) {
+      if (in.heads == 0) continue;          // its data may be null
       const bool has_heads = in.heads > 1;  // the stride of a single head may be any number
       rotate(in.data + at, out.data + at, count, in.heads, cos + first, sin + first,
              has_heads ? in.head_stride : 0, has_heads ? out.head_stride : 0);
