@@ -233,6 +233,27 @@ TEMPLATE_TEST_CASE("ALiBi's gradient equals finite differences", "[alibi]", floa
   }
 }
 
+TEST_CASE("a bias of 0 makes 0 of a score of -0, whatever the keys beside it", "[alibi]") {
+  for (const AlibiForm form : {AlibiForm::Causal, AlibiForm::Symmetric}) {
+    for (const double slope : {0.0, -0.0, 0.1, -0.1}) {
+      const Alibi alibi(Values{slope}, form, 0.3);
+      for (const double second : {1.0 / 7, 3.0, 1.7e308}) {
+        for (const double query : {95.0, -1.7e308}) {
+          const Values keys{2593, second, -40, query};
+          Tile<double> tile(1, 4);
+          tile.values.assign(tile.values.size(), -0.0);
+          alibi.add(0, Values{query}, keys, tile.view());
+          for (std::size_t j = 0; j < 4; ++j) {
+            CAPTURE(slope, query, keys[j]);
+            if (slope != 0 && keys[j] != query) continue;
+            CHECK((tile.values[j] == 0 && !std::signbit(tile.values[j])));
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("empty tiles are legal", "[alibi]") {
   const Alibi alibi({.heads = 1, .form = AlibiForm::Causal});
   const Values none, two{0, 1};

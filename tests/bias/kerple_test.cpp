@@ -172,4 +172,45 @@ TEST_CASE("KERPLE checks head and tile before it writes", "[kerple][errors]") {
   CHECK(scores == std::vector<float>(6, 5));
 }
 
+TEMPLATE_TEST_CASE("KERPLE's power of positions that are no numbers", "[kerple]", float, double) {
+  using Real = TestType;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  const Kerple kerple(power);
+  // More keys than a vector has, beside ordinary ones.
+  for (const double query : {3.0, 0.0}) {
+    const auto tile = tiles::added<Real>(kerple, 0, Values{query},
+                                         Values{1, nan, 2, infinity, 5, -infinity, 1e-3, -nan, 7});
+    const auto plain = tiles::added<Real>(kerple, 0, Values{query}, Values{1, nan, 2, -nan, 1e-3});
+    for (const std::size_t at : {1U, 7U}) CHECK(std::isnan(tile[at]));
+    for (const std::size_t at : {3U, 5U}) CHECK(tile[at] == -std::numeric_limits<Real>::infinity());
+    for (const std::size_t at : {1U, 3U}) CHECK(std::isnan(plain[at]));
+    for (const std::size_t at : {0U, 2U}) {
+      const double want = -1.3 * std::pow(std::abs(query - static_cast<double>(at / 2 + 1)), 0.4);
+      CHECK(static_cast<double>(tile[at]) == Approx(want).epsilon(1e-6));
+      CHECK(plain[at] == tile[at]);
+    }
+    CHECK(plain[4] == tile[6]);
+  }
+  CHECK(std::isnan(tiles::added<Real>(kerple, 0, Values{nan}, Values{1})[0]));
+  CHECK(std::isnan(tiles::added<Real>(kerple, 0, Values{infinity}, Values{infinity})[0]));
+  CHECK(tiles::added<Real>(kerple, 0, Values{-infinity}, Values{1})[0] ==
+        -std::numeric_limits<Real>::infinity());
+}
+
+TEST_CASE("KERPLE's power of denormal distances", "[kerple]") {
+  const Kerple kerple({.form = KerpleForm::Power, .r1 = {1.5}, .r2 = {0.1}});
+  const double least = std::numeric_limits<double>::min();
+  for (const double query : {0.0, 1e-310, least, -3 * least}) {
+    const Values keys{query, query + 1e-310, query - 5e-324, query + 0.75 * least, query + least,
+                      1};
+    const auto tile = tiles::added<double>(kerple, 0, Values{query}, keys);
+    for (std::size_t at = 0; at < keys.size(); ++at) {
+      const double want = -1.5 * std::pow(std::abs(query - keys[at]), 0.1);
+      // A relative error of 2^-53 (3 + 2 r2 |ln d|), and the error of std::pow().
+      CHECK(std::abs(tile[at] - want) <= 0x1p-53 * (6 + 2 * 0.1 * 745) * std::abs(want));
+    }
+  }
+}
+
 }  // namespace kerple_test

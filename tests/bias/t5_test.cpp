@@ -167,6 +167,7 @@ TEST_CASE("T5 gives any distance a bucket", "[t5]") {
   }
   CHECK(both.bucket(1e300) == both.bucket(1e6));
   CHECK(both.bucket(-1e300) == both.bucket(-1e6));
+  CHECK(both.bucket(std::nan("")) == both.bucket(-1e6));
 }
 
 TEST_CASE("T5: consecutive keys at any distance, and buckets beyond the table", "[t5]") {

@@ -120,7 +120,8 @@ void add_alibi_values(double weight, bool symmetric, double from, const double* 
   });
 }
 
-/// Variant of alibi_values() for double: weight and distance are sums of two doubles.
+/// Variant of alibi_values() for double: weight and distance are sums of two doubles. A weight of 0
+/// may give -0.
 inline void alibi_values_double_double(DoubleDouble weight, bool symmetric, double from,
                                        const double* to, double* values, Index count) noexcept {
   for (Index u = 0; u < count; ++u) {
@@ -154,10 +155,11 @@ void alibi_values_no_overflow(DoubleDouble weight, bool symmetric, double from, 
         std::abs(weight.hi * (from - to[u])) <= overflow_limit) {
       double value = 0;
       alibi_values_double_double(weight, symmetric, from, to + u, &value, 1);
-      values[u] = static_cast<Real>(value);
+      values[u] = static_cast<Real>(value + 0.0);  // 0 of -0
     } else {
       const double half = 0.5 * from - 0.5 * to[u];
-      values[u] = static_cast<Real>(weight.hi * (symmetric ? std::abs(half) : half) * 2);
+      values[u] =
+          static_cast<Real>(mul_add(weight.hi * (symmetric ? std::abs(half) : half), 2.0, 0.0));
     }
   }
 }
@@ -302,7 +304,8 @@ class Alibi {
         return;
       }
       if constexpr (std::same_as<Real, double>) {
-        if (weight.lo != 0 || !detail::are_differences_exact(from, to, count)) {
+        const bool is_rounded = weight.lo != 0 || !detail::are_differences_exact(from, to, count);
+        if (is_rounded && weight.hi != 0) {
           detail::alibi_values_double_double(weight, symmetric, from, to, values, count);
           return;
         }

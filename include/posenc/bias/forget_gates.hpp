@@ -29,8 +29,8 @@ POSENC_BEGIN
 /// A gate is f = sigmoid(z), with one logit z per query head. ln f is clamped to at least -65536,
 /// where e^ln f is negligible.
 ///   Accuracy: ln f and its sums F from the sequence's first token on are doubles. Differences of F
-///             are off by at most tokens x 2^-53 |F|, counting tokens at the front that erase()
-///             removed
+///             are off by at most tokens x 2^-53 |F|, with the largest |F| since the sequence's
+///             first token, and counting tokens that erase() removed
 ///   Cost:     8 bytes per token and head
 ///   Source:   arXiv 2503.02130; fla-org/flash-linear-attention at bc3b101,
 ///             fla/layers/forgetting_attn.py

@@ -64,8 +64,9 @@ struct KerpleGradient {
 /// Kernelised relative positions (KERPLE): a function of |query - key| with two learned parameters
 /// per head is subtracted from each score. Keys after the query get the bias of keys at the same
 /// distance before it; a mask has to hide them. A model of ScoreBias.
-///   Accuracy: 1 ulp of the bias in the tile's type, plus the rounding of the sum. In tiles of
-///             double the power form has a relative error of 2^-53 (3 + 2 r2 |ln d|)
+///   Accuracy: 1 ulp of the bias in the tile's type, plus the rounding of the sum. The logarithmic
+///             form has it if r2 d is 0 or at least 2^-900. In tiles of double the power form has a
+///             relative error of 2^-53 (3 + 2 r2 |ln d|) for d up to 2^490
 ///   Source:   arXiv 2205.09921, section 4
 class Kerple {
  public:
@@ -196,8 +197,9 @@ class Kerple {
       });
     };
     const auto powers = [=](double from, const double* to, Real* values, Index count) {
-      if (detail::may_overflow(0x1p490, from, to, count)) {
-        power_values_no_overflow(r1, r2, from, to, values, count);
+      // Two numbers have a denormal distance only if both are tiny.
+      if (detail::may_overflow(0x1p490, from, to, count) || std::abs(from) < 0x1p-960) {
+        power_values_of_any_distance(r1, r2, from, to, values, count);
       } else {
         power_values(r1, r2, from, to, values, count);
       }
@@ -209,7 +211,8 @@ class Kerple {
     }
   }
 
-  /// Sets values[u] = -r1 |from - to[u]|^r2.
+  /// Sets values[u] = -r1 |from - to[u]|^r2, for distances that are 0, or from the least normal
+  /// number to 2^491.
   template <class Real>
   static void power_values(double r1, double r2, double from, const double* to, Real* values,
                            Index count) noexcept {
@@ -225,17 +228,23 @@ class Kerple {
     for (Index u = 0; u < count; ++u) values[u] = static_cast<Real>(mul_add(-r1, x[u], 0.0));
   }
 
-  /// Variant of power_values() for powers that may overflow a double although their product with r1
-  /// does not.
+  /// Variant of power_values() for any distances. A power may overflow a double although its
+  /// product with r1 does not. The power of an infinite distance is infinite, and that of NaN is
+  /// NaN.
   template <class Real>
-  static void power_values_no_overflow(double r1, double r2, double from, const double* to,
-                                       Real* values, Index count) noexcept {
+  static void power_values_of_any_distance(double r1, double r2, double from, const double* to,
+                                           Real* values, Index count) noexcept {
     power_values(r1, r2, from, to, values, count);
     for (Index u = 0; u < count; ++u) {
-      const double half = std::abs(0.5 * from - 0.5 * to[u]);
-      if (!(half > 0x1p490)) continue;
-      const double root = std::exp(0.25 * r2 * (detail::logarithm(half) + detail::ln_2.hi));
-      values[u] = static_cast<Real>(-(r1 * root * root * root * root));
+      const double d = std::abs(from - to[u]), half = std::abs(0.5 * from - 0.5 * to[u]);
+      if (d > 0 && d < (std::numeric_limits<double>::min)()) {
+        values[u] = static_cast<Real>(-r1 * std::pow(d, r2));
+      } else if (!std::isfinite(half)) {
+        values[u] = static_cast<Real>(-half);
+      } else if (half > 0x1p490) {
+        const double root = std::exp(0.25 * r2 * (detail::logarithm(half) + detail::ln_2.hi));
+        values[u] = static_cast<Real>(-(r1 * root * root * root * root));
+      }
     }
   }
 

@@ -105,7 +105,8 @@ class T5Buckets {
       bucket_table_.push_back(search_bucket(static_cast<double>(d)));
   }
 
-  /// Returns the bucket of relative = key_position - query_position. Fractions are cut off.
+  /// Returns the bucket of relative = key_position - query_position. Fractions are cut off. NaN has
+  /// the bucket of the farthest earlier key.
   Index bucket(double relative) const noexcept {
     const auto reach = static_cast<double>(table_reach_);
     if (std::abs(relative) > reach && reach < thresholds_.back()) return search_bucket(relative);
@@ -158,7 +159,9 @@ class T5Buckets {
 ///
 /// Views the user's table, which must outlive it. T5 keeps the table in its first layer and shares
 /// it with all others, and does not scale q k^T by 1 / sqrt(head_dim). The bias is computed from
-/// absolute positions, one tile at a time, so a decoded row equals the prefilled one.
+/// absolute positions, one tile at a time, so a decoded row equals the prefilled one. Keys whose
+/// position is NaN get a value of the table, see T5Buckets::bucket(), and not NaN as from other
+/// biases.
 ///   Shapes:   table [buckets, H]
 ///   Accuracy: the table's value, and the rounding of the sum
 ///   Source:   as T5Buckets

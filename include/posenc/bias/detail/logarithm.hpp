@@ -128,16 +128,19 @@ DoubleDouble log1p_distance_no_overflow(double rate, double from, double to) noe
          ln_2 * static_cast<double>(exponent + exponent_of_rate + 100);
 }
 
-/// Returns the greatest |to[u]|. `count` must be a multiple of the pack width.
+/// Returns the greatest |to[u]|, or infinity if one is NaN. `count` must be a multiple of the width
+/// of two packs.
 template <class Tier = tier::Best>
 double max_absolute(const double* to, Index count) noexcept {
   using P = Pack<double, Tier>;
-  P greatest = P::zero();
-  for (Index u = 0; u < count; u += P::width) {
-    const P x = P::load(to + u);
-    greatest = larger(larger(x, P::zero() - x), greatest);
+  const P kept = P::broadcast(std::bit_cast<double>(~std::uint64_t{0} >> 1));  // all but the sign
+  P greatest = P::zero(), all = P::zero();
+  for (Index u = 0; u < count; u += 2 * P::width) {
+    const P a = P::load(to + u) & kept, b = P::load(to + u + P::width) & kept;
+    greatest = larger(larger(a, b), greatest);
+    all = all + (a + b);  // it stays NaN, which larger() drops
   }
-  return maximum(greatest);
+  return std::isnan(sum(all)) ? std::numeric_limits<double>::infinity() : maximum(greatest);
 }
 
 /// True if a distance from - to[u], or its product with the rate, may come close to overflow.
