@@ -283,6 +283,11 @@ TEST_CASE("YaRN's magnitude needs finite numbers", "[yarn][errors]") {
         start + "inf and 1");
   CHECK(support::message_of<posenc::ConfigError>([&] { posenc::yarn_mscale(2, -infinity); }) ==
         start + "2 and -inf");
+  const std::string magnitude =
+      "posenc::yarn_mscale: k ln(factor) / 10 + 1 must be finite, but factor and k are ";
+  CHECK(support::message_of<posenc::ConfigError>([] { posenc::yarn_mscale(1e308, 1e308); }) ==
+        magnitude + "1e+308 and 1e+308");
+  CHECK(posenc::yarn_mscale(1e308) == Approx(1 + 30.8 * std::log(10)).epsilon(1e-15));
 }
 
 }  // namespace yarn_test

@@ -123,13 +123,19 @@ inline void check_mscales(const YarnScaling& rule) {
 /// Returns YaRN's magnitude, k ln(factor) / 10 + 1, or 1 for factors up to 1; elsewhere called
 /// "get_mscale". If a file gives its attention factor relative to this magnitude, the reader
 /// multiplies the two. TeleChat3 uses k = 0.7.
-///   Throws: ConfigError for values that are not finite
+///   Throws: ConfigError for values that are not finite, or if the magnitude is not
 inline double yarn_mscale(double factor, double k = 1) {
   if (!std::isfinite(factor) || !std::isfinite(k)) {
     detail::fail<ConfigError>("yarn_mscale", "factor and k must be finite but are ", factor,
                               " and ", k);
   }
-  return detail::yarn_magnitude(factor, k).hi;
+  const double magnitude = detail::yarn_magnitude(factor, k).hi;
+  if (!std::isfinite(magnitude)) {
+    detail::fail<ConfigError>("yarn_mscale",
+                              "k ln(factor) / 10 + 1 must be finite, but factor and k are ", factor,
+                              " and ", k);
+  }
+  return magnitude;
 }
 
 /// Returns w_i' = w_i (1 - rho_i) + w_i / factor * rho_i, rho_i = clamp((i - low) / (high - low),
