@@ -157,8 +157,8 @@ void rerotate(HeadsView<T> k, const Rope<Pairing>& from, const Positions& from_p
   const double from_factor = from.frequencies().attention_factor();
   const double to_factor = to.frequencies().attention_factor(), ratio = to_factor / from_factor;
   // A float does not hold the ratio of all factors that are allowed.
-  if (!(ratio >= double{(std::numeric_limits<Real>::min)()} &&
-        ratio <= double{(std::numeric_limits<Real>::max)()})) {
+  if (!(ratio >= static_cast<double>((std::numeric_limits<Real>::min)()) &&
+        ratio <= static_cast<double>((std::numeric_limits<Real>::max)()))) {
     detail::fail<ConfigError>(function,
                               "the ratio of the attention factors must be a normal number in the ",
                               "arithmetic of k, but they are ", to_factor, " and ", from_factor);
