@@ -63,7 +63,7 @@ class Histogram {
   double share() const { return share_; }
 
  private:
-  /// Of a NaN, the first class.
+  /// Returns the class of an error; that of a NaN is the first.
   static std::size_t class_of(double error) {
     std::size_t at = 0;
     while (error > ends[at]) ++at;

@@ -114,6 +114,7 @@ TEST_CASE("views without features may have any strides, and no memory", "[hostil
       posenc::attention_backward<float>(empty(3, 2), empty(4, 1), k, output, rows, q,
                                         {.v = {grad_v.data(), 1, 4, 1, 4}}, options);
       CHECK(grad_v[15] == 0.75F);
+      if (memory == nullptr) continue;  // a table without memory is none
       const posenc::RelativeBias<float> bias{
           .table = empty(5, 2),
           .index = {.order = posenc::RelativeOrder::KeyMinusQuery,
@@ -121,7 +122,7 @@ TEST_CASE("views without features may have any strides, and no memory", "[hostil
                     .beyond = posenc::BeyondTable::Nearest},
           .scale = posenc::RelativeScale::Scaled,
           .queries = empty(3, 2)};
-      posenc::attention<float>(q, k, k, output, options, bias);
+      posenc::attention<float>(q, k, k, output, {.causal = Causal::BottomRight}, bias);
     }
   }
 }

@@ -17,7 +17,7 @@ template <class T, class Tier>
 POSENC_ALWAYS_INLINE Pack<T, Tier> unless_zero(Pack<T, Tier> weight, Pack<T, Tier> value) noexcept {
   using P = Pack<T, Tier>;
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-  // Of all magnitudes only that of 0 becomes negative if 1 is subtracted from its bits.
+  // The magnitude of 0 alone becomes negative if 1 is subtracted from its bits.
   const P magnitude = weight & P::broadcast(std::bit_cast<T>(~Bits{0} >> 1));
   const P minus_1 = P::broadcast(std::bit_cast<T>(~Bits{0}));
   return select_by_sign(add_bits(magnitude, minus_1), P::zero(), value);
