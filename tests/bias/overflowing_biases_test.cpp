@@ -73,6 +73,23 @@ TEMPLATE_TEST_CASE("no bias of finite numbers is NaN", "[bias]", float, double) 
   CHECK(nans == 0);
 }
 
+TEST_CASE("a far key is noticed wherever it is among near ones", "[bias]") {
+  constexpr double query = 0, far = 1.7e308;
+  const Kerple logarithmic({.form = KerpleForm::Logarithmic, .r1 = {1}, .r2 = {1e300}});
+  const Kerple power({.form = KerpleForm::Power, .r1 = {1e-300}, .r2 = {2}});
+  const auto check = [&](const Kerple& bias) {
+    for (std::size_t place = 0; place < 40; ++place) {
+      std::vector<double> keys(40, 1.0), scores(40);
+      keys[place] = far;
+      bias.add(0, std::span<const double>(&query, 1), keys,
+               posenc::MatrixView<double>{scores.data(), 1, 40, 40});
+      CHECK(scores[place] == added<double>(bias, query, far));
+    }
+  };
+  check(logarithmic);
+  check(power);
+}
+
 TEST_CASE("far biases are right", "[bias]") {
   const Kerple logarithmic({.form = KerpleForm::Logarithmic, .r1 = {1}, .r2 = {1e300}});
   CHECK(added<double>(logarithmic, 1e15, 0) == Approx(-315 * std::log(10)).epsilon(1e-15));

@@ -92,6 +92,7 @@ TEST_CASE("packed boundaries are prefix sums", "[positions]") {
                        Message("posenc::Positions::packed: cu_seqlens must begin with 0 and not "
                                "decrease but are [0, 4, 3]"));
   CHECK_THROWS_AS(Positions::packed(std::array<Index, 2>{1, 4}), ShapeError);
+  CHECK_THROWS_AS(Positions::packed(std::array<Index, 3>{0, -1, 2}), ShapeError);
   CHECK_THROWS_AS(Positions::packed(std::vector<Index>{}), ShapeError);
   CHECK_THROWS_MATCHES(
       Positions::packed(std::array<Index, 3>{0, 1, 2}, std::array<Index, 1>{0}), ShapeError,
