@@ -248,26 +248,27 @@ class Scores {
   /// Multiplies by the rows' temperatures, if they apply at `stage`.
   void apply_temperature(TemperatureOf stage, const Block& block, const ActiveLanes& lanes,
                          const Strip& strip, Real* scores) const noexcept {
-    if (plan_.options.temperature_of != stage) return;
-    using P = Pack<Real, Tier>;
-    for (Index i = 0; i < strip.rows; ++i) {
-      const P factor = P::broadcast(block.temperature(strip.first + i));
-      for_active_vectors<P>(lanes, scores + i * tile_keys,
-                            [&](Real* p) { (P::load(p) * factor).store(p); });
-    }
+    multiply_by_temperature(stage, block, lanes, strip, scores,
+                            [](auto score, auto factor) { return score * factor; });
   }
   /// Backward of apply_temperature(). The gradient of an invisible key stays 0, even if the
   /// temperature is infinite.
   void backprop_temperature(TemperatureOf stage, const Block& block, const ActiveLanes& lanes,
                             const Strip& strip, Real* grad) const noexcept {
+    multiply_by_temperature(stage, block, lanes, strip, grad, [](auto gradient, auto factor) {
+      return unless_zero(gradient, gradient * factor);
+    });
+  }
+  template <class Multiply>
+  void multiply_by_temperature(TemperatureOf stage, const Block& block, const ActiveLanes& lanes,
+                               const Strip& strip, Real* x,
+                               const Multiply& multiply) const noexcept {
     if (plan_.options.temperature_of != stage) return;
     using P = Pack<Real, Tier>;
     for (Index i = 0; i < strip.rows; ++i) {
       const P factor = P::broadcast(block.temperature(strip.first + i));
-      for_active_vectors<P>(lanes, grad + i * tile_keys, [&](Real* p) {
-        const P gradient = P::load(p);
-        unless_zero(gradient, gradient * factor).store(p);
-      });
+      for_active_vectors<P>(lanes, x + i * tile_keys,
+                            [&](Real* p) { multiply(P::load(p), factor).store(p); });
     }
   }
 
