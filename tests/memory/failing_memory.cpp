@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "memory/failing_memory.hpp"
 
+#include "support/operator_new.hpp"
+
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
-#include <new>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define POSENC_TEST_SANITIZED 1
@@ -44,7 +45,9 @@ bool fails() noexcept {
   return true;
 }
 
-void* take(std::size_t bytes, std::size_t alignment) noexcept {
+}  // namespace
+
+void* support::take(std::size_t bytes, std::size_t alignment) noexcept {
   if (fails()) return nullptr;
   const std::size_t size = bytes == 0 ? 1 : bytes;
 #if defined(POSENC_TEST_OWN_MALLOC)
@@ -54,16 +57,6 @@ void* take(std::size_t bytes, std::size_t alignment) noexcept {
   return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
 #endif
 }
-
-void* take_or_throw(std::size_t bytes, std::size_t alignment) {
-  void* const memory = take(bytes, alignment);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-std::size_t number(std::align_val_t alignment) { return static_cast<std::size_t>(alignment); }
-
-}  // namespace
 
 namespace failing_memory {
 
@@ -83,31 +76,6 @@ Pause::Pause() noexcept : left_(left) { left = -1; }
 Pause::~Pause() { left = left_; }
 
 }  // namespace failing_memory
-
-void* operator new(std::size_t n) { return take_or_throw(n, 0); }
-void* operator new[](std::size_t n) { return take_or_throw(n, 0); }
-void* operator new(std::size_t n, std::align_val_t a) { return take_or_throw(n, number(a)); }
-void* operator new[](std::size_t n, std::align_val_t a) { return take_or_throw(n, number(a)); }
-void* operator new(std::size_t n, const std::nothrow_t&) noexcept { return take(n, 0); }
-void* operator new[](std::size_t n, const std::nothrow_t&) noexcept { return take(n, 0); }
-void* operator new(std::size_t n, std::align_val_t a, const std::nothrow_t&) noexcept {
-  return take(n, number(a));
-}
-void* operator new[](std::size_t n, std::align_val_t a, const std::nothrow_t&) noexcept {
-  return take(n, number(a));
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
-void operator delete[](void* p, const std::nothrow_t&) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t, const std::nothrow_t&) noexcept { std::free(p); }
-void operator delete[](void* p, std::align_val_t, const std::nothrow_t&) noexcept { std::free(p); }
 
 #if defined(POSENC_TEST_OWN_MALLOC)
 extern "C" {
