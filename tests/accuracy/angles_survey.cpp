@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Errors of cos and sin over all floats as positions, or every n-th.
+#include "accuracy/bound.hpp"
 #include "accuracy/fast_truth.hpp"
 #include "accuracy/in_parts.hpp"
 #include "accuracy/promises.hpp"
@@ -68,14 +69,6 @@ std::vector<Histogram> empty_histograms() {
   return all;
 }
 
-/// Returns what an error of `Real` is counted in: the distance between floats at `truth`, or 2^-53.
-template <class Real>
-double unit_at(double truth) {
-  if constexpr (std::is_same_v<Real, double>) return 0x1p-53;
-  const auto exponent = std::bit_cast<std::uint32_t>(static_cast<float>(std::abs(truth))) >> 23;
-  return std::bit_cast<double>(std::uint64_t{std::max(exponent, 1u) + 1023 - 150} << 52);
-}
-
 /// cos and sin of 16 angles, as sums of two doubles.
 class Truths {
  public:
@@ -115,14 +108,14 @@ class Truths {
   /// True if value() is within its slack of more digits, for all angles up to 2^50. The digits end
   /// at 2^-62, because the angle has 113 bits.
   bool agree() const {
-    for (std::size_t i = 0; i < 2 * w_.size(); ++i) {
-      const std::size_t at = i / 2;
-      const bool is_sin = i % 2 != 0;
-      if (std::abs(angle_[at]) > 0x1p50) continue;
-      const Value got = value(at, is_sin);
-      const long double difference = (precise(at, is_sin) - static_cast<long double>(got.hi)) -
-                                     static_cast<long double>(got.lo);
-      if (!(std::abs(difference) <= static_cast<long double>(got.slack) + 0x1p-62L)) return false;
+    for (std::size_t i = 0; i < w_.size(); ++i) {
+      if (std::abs(angle_[i]) > 0x1p50) continue;
+      for (const bool is_sin : {false, true}) {
+        const Value got = value(i, is_sin);
+        const long double difference = (precise(i, is_sin) - static_cast<long double>(got.hi)) -
+                                       static_cast<long double>(got.lo);
+        if (!(std::abs(difference) <= static_cast<long double>(got.slack) + 0x1p-62L)) return false;
+      }
     }
     return true;
   }
@@ -150,8 +143,9 @@ void add_error(Histogram& errors, const Truths& truths, std::size_t i, bool is_s
                double bound) {
   static const double rounding_ulp = promises::float_angle.value();
   const Truths::Value value = truths.value(i, is_sin);
-  const double unit = unit_at<Real>(value.hi);
-  const double rounding = std::is_same_v<Real, float> ? rounding_ulp * unit : 0;
+  constexpr bool is_float = std::is_same_v<Real, float>;
+  const double unit = is_float ? ulp<float>(value.hi) : 0x1p-53;
+  const double rounding = is_float ? rounding_ulp * unit : 0;
   const double error = std::abs((static_cast<double>(got) - value.hi) - value.lo);
   const double most = error + value.slack;
   const auto input = [&] { return truths.describe(i); };

@@ -5,11 +5,14 @@
 #include "support/mpfr.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <concepts>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 /// Documented bounds in the form that a search needs.
@@ -41,10 +44,13 @@ struct Bound {
 /// number for denormals.
 template <std::floating_point T>
 double ulp(double x) {
-  const T magnitude = std::abs(static_cast<T>(x));
-  const int exponent = std::max(magnitude > 0 ? std::ilogb(magnitude) : -2000,
-                                std::numeric_limits<T>::min_exponent - 1);
-  return std::ldexp(1.0, exponent - std::numeric_limits<T>::digits + 1);
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  using Limits = std::numeric_limits<T>;
+  // The greatest power of 2 up to |x|, which has no fraction bits.
+  const auto bits =
+      std::bit_cast<Bits>(static_cast<T>(x)) & std::bit_cast<Bits>(Limits::infinity());
+  const T power = std::max(std::bit_cast<T>(bits), (Limits::min)());
+  return static_cast<double>(power) * static_cast<double>(Limits::epsilon());
 }
 
 inline double distance(const Mpfr& a, const Mpfr& b) { return support::absolute_error(a, b); }
