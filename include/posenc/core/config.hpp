@@ -182,14 +182,22 @@
 #define POSENC_NOINLINE __declspec(noinline)
 #define POSENC_NO_UNIQUE_ADDRESS [[msvc::no_unique_address]]
 #else
+// Without optimisation forced inlining triples the code of a kernel and the time to compile it, and
+// the result is no faster to debug.
+#if defined(__OPTIMIZE__)
 #define POSENC_ALWAYS_INLINE [[gnu::always_inline]] inline
+#else
+#define POSENC_ALWAYS_INLINE inline
+#endif
 #define POSENC_NOINLINE [[gnu::noinline]]
 #define POSENC_NO_UNIQUE_ADDRESS [[no_unique_address]]
 #endif
 #if defined(_MSC_VER) && !defined(__clang__)
 #define POSENC_INLINE_LAMBDA [[msvc::forceinline]]
-#else
+#elif defined(__OPTIMIZE__)
 #define POSENC_INLINE_LAMBDA __attribute__((always_inline))
+#else
+#define POSENC_INLINE_LAMBDA
 #endif
 
 // g++ 12 warns of the undefined operands of its own AVX-512 intrinsics wherever they are inlined
