@@ -22,8 +22,7 @@ configure_package_config_file(
   cmake/posencConfig.cmake.in "${PROJECT_BINARY_DIR}/posencConfig.cmake"
   INSTALL_DESTINATION "${package_dir}"
   NO_SET_AND_CHECK_MACRO)
-write_basic_package_version_file(
-  "${PROJECT_BINARY_DIR}/posencConfigVersion.cmake" COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+configure_file(cmake/posencConfigVersion.cmake.in "${PROJECT_BINARY_DIR}/posencConfigVersion.cmake" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/posencConfig.cmake" "${PROJECT_BINARY_DIR}/posencConfigVersion.cmake"
         DESTINATION "${package_dir}" COMPONENT posenc)
 

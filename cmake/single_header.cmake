@@ -11,8 +11,8 @@
 cmake_minimum_required(VERSION 3.23)
 
 file(STRINGS "${SOURCE_DIR}/include/posenc/core/version.hpp" version REGEX "^#define POSENC_VERSION_")
-if(NOT version MATCHES "MAJOR ([0-9]+).*MINOR ([0-9]+).*PATCH ([0-9]+)")
-  message(FATAL_ERROR "include/posenc/core/version.hpp must define POSENC_VERSION_MAJOR, _MINOR and _PATCH")
+if(NOT version MATCHES "MAJOR ([0-9]+).*MINOR ([0-9]+).*PATCH ([0-9]+).*SUFFIX \"([^\"]*)\"")
+  message(FATAL_ERROR "include/posenc/core/version.hpp must define POSENC_VERSION_MAJOR, _MINOR, _PATCH and _SUFFIX")
 endif()
 set(major "${CMAKE_MATCH_1}")
 set(minor "${CMAKE_MATCH_2}")

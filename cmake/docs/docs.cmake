@@ -23,7 +23,7 @@ add_custom_target(
   COMMAND ${docs_python} "${docs_source_dir}/stage.py" "${PROJECT_SOURCE_DIR}" "${docs_dir}/pages"
   COMMAND "${CMAKE_COMMAND}" -E rm -rf "${PROJECT_BINARY_DIR}/html"
   COMMAND
-    "${CMAKE_COMMAND}" -E env PYTHONDONTWRITEBYTECODE=1 "POSENC_DOCS_VERSION=${PROJECT_VERSION}"
+    "${CMAKE_COMMAND}" -E env PYTHONDONTWRITEBYTECODE=1 "POSENC_DOCS_VERSION=${posenc_version_text}"
     "POSENC_DOCS_XML=${docs_dir}/xml" "POSENC_DOCS_INCLUDE=${PROJECT_SOURCE_DIR}/include" "${POSENC_SPHINX_BUILD}" -E -q -W --keep-going -j auto -b html -c
     "${docs_source_dir}" -d "${docs_dir}/doctrees" "${docs_dir}/pages" "${PROJECT_BINARY_DIR}/html"
   COMMAND "${CMAKE_COMMAND}" -E echo "The site's first page: ${PROJECT_BINARY_DIR}/html/index.html"

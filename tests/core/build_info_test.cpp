@@ -12,7 +12,8 @@ using Catch::Matchers::ContainsSubstring;
 TEST_CASE("build_info describes the unit that calls it", "[build_info]") {
   const posenc::BuildInfo info = posenc::build_info();
   std::ostringstream version;
-  version << POSENC_VERSION_MAJOR << '.' << POSENC_VERSION_MINOR << '.' << POSENC_VERSION_PATCH;
+  version << POSENC_VERSION_MAJOR << '.' << POSENC_VERSION_MINOR << '.' << POSENC_VERSION_PATCH
+          << POSENC_VERSION_SUFFIX;
   CHECK(info.version == version.str());
   CHECK(info.fma == (POSENC_HAS_FMA != 0));
   CHECK(info.checked == (POSENC_CHECKED != 0));

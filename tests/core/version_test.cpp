@@ -21,6 +21,11 @@ TEST_CASE("the version is three plain numbers", "[version]") {
   }
 }
 
+TEST_CASE("POSENC_VERSION_SUFFIX marks all but releases", "[version]") {
+  const std::string suffix = POSENC_VERSION_SUFFIX;
+  CHECK((suffix.empty() || suffix == "-dev"));
+}
+
 TEST_CASE("the preprocessor compares versions", "[version]") {
 #if POSENC_VERSION_MAJOR * 10000 + POSENC_VERSION_MINOR * 100 + POSENC_VERSION_PATCH >= 200
   SUCCEED();

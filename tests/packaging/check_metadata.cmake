@@ -3,8 +3,8 @@
 # The version is that of core/version.hpp, and the licence that of LICENSE. Files that are not here read them from there.
 
 file(READ "${SOURCE_DIR}/include/posenc/core/version.hpp" header)
-string(REGEX MATCH "MAJOR ([0-9]+).*MINOR ([0-9]+).*PATCH ([0-9]+)" numbers "${header}")
-set(version "${CMAKE_MATCH_1}.${CMAKE_MATCH_2}.${CMAKE_MATCH_3}")
+string(REGEX MATCH "MAJOR ([0-9]+).*MINOR ([0-9]+).*PATCH ([0-9]+).*SUFFIX \"([^\"]*)\"" numbers "${header}")
+set(version "${CMAKE_MATCH_1}.${CMAKE_MATCH_2}.${CMAKE_MATCH_3}${CMAKE_MATCH_4}")
 file(STRINGS "${SOURCE_DIR}/LICENSE" license LIMIT_COUNT 1)
 if(NOT license MATCHES "^([A-Za-z0-9.-]+) License$")
   message(FATAL_ERROR "LICENSE does not begin with the licence's name: ${license}")
@@ -30,10 +30,22 @@ check(cmake/packaging/bazel/MODULE.bazel "\n    version = \"([^\"]*)\",\n\\)" "$
 check(cmake/packaging/conan/conanfile.py "\n    license = \"([^\"]*)\"" "${license}")
 check(cmake/packaging/meson/packagefiles/posenc/meson.build "project\\([^)]* version: '([^']*)'" "${version}")
 check(cmake/packaging/meson/packagefiles/posenc/meson.build "project\\([^)]* license: '([^']*)'" "${license}")
-check(cmake/packaging/spack/package.py "\n    version\\(\"([0-9][^\"]*)\"" "${version}")
 check(cmake/packaging/spack/package.py "\n    license\\(\"([^\"]*)\"" "${license}")
-check(cmake/packaging/vcpkg/vcpkg.json "\"version\": \"([^\"]*)\"" "${version}")
+check(cmake/packaging/vcpkg/vcpkg.json "\"version-semver\": \"([^\"]*)\"" "${version}")
 check(cmake/packaging/vcpkg/vcpkg.json "\"license\": \"([^\"]*)\"" "${license}")
+
+# A tag of posenc that a page or recipe names must exist; those of other projects are in cmake/*.cmake.
+file(GLOB_RECURSE named "${SOURCE_DIR}/cmake/*.md" "${SOURCE_DIR}/cmake/packaging/*")
+foreach(name IN LISTS named ITEMS "${SOURCE_DIR}/README.md" "${SOURCE_DIR}/CONTRIBUTING.md")
+  file(STRINGS "${name}" lines REGEX "(GIT_TAG|[Tt]ags?|revision)[ =a-z\"`(]*v[0-9]+\\.[0-9]+")
+  foreach(line IN LISTS lines)
+    string(REGEX MATCH "v[0-9]+\\.[0-9.]*[0-9]" tag "${line}")
+    execute_process(COMMAND git -C "${SOURCE_DIR}" rev-parse --quiet --verify "refs/tags/${tag}" RESULT_VARIABLE missing OUTPUT_QUIET)
+    if(missing)
+      string(APPEND failures "\n  ${name}: the tag ${tag} does not exist: ${line}")
+    endif()
+  endforeach()
+endforeach()
 
 if(failures)
   message(FATAL_ERROR "posenc is ${version}, under ${license}, and these say otherwise:${failures}")

@@ -20,7 +20,9 @@ expect() { [[ "$2" == "$3" ]] || fail "$1 is '$2', not '$3'"; }
 
 echo "-- versions and licences"
 cmake -D "SOURCE_DIR=$source_dir" -P "$here/check_metadata.cmake"
-version="$(sed -n 's/^#define POSENC_VERSION_[A-Z]* //p' "$source_dir/include/posenc/core/version.hpp" | paste -sd .)"
+version_macro() { sed -n "s/^#define POSENC_VERSION_$1 //p" "$source_dir/include/posenc/core/version.hpp" | tr -d '"'; }
+version="$(version_macro MAJOR).$(version_macro MINOR).$(version_macro PATCH)$(version_macro SUFFIX)"
+deb_version="${version/-/\~}"  # Debian sorts 0.3.0~dev before 0.3.0
 
 # configure <build folder> <cmake argument>...: as a packager does.
 configure() {
@@ -44,10 +46,10 @@ install_deb() {
 deb() {
   configure "$work/deb"
   quietly cmake --build "$work/deb" --target package
-  local package="$work/deb/libposenc-dev_${version}_all.deb"
+  local package="$work/deb/libposenc-dev_${deb_version}_all.deb"
   field() { dpkg-deb --field "$package" "$1"; }
   expect "the package" "$(field Package)" libposenc-dev
-  expect "its version" "$(field Version)" "$version"
+  expect "its version" "$(field Version)" "$deb_version"
   expect "its architecture" "$(field Architecture)" all
   expect "what it depends on" "$(field Depends)" ""
   expect "what it recommends" "$(field Recommends)" "libeigen3-dev (>= 3.4)"
@@ -56,7 +58,7 @@ deb() {
   local usr="$work/root/usr"
   diff --recursive --exclude '*.md' "$source_dir/include/posenc" "$usr/include/posenc"
   cmp "$source_dir/LICENSE" "$usr/share/doc/libposenc-dev/copyright"
-  gzip --decompress --stdout "$usr/share/doc/libposenc-dev/changelog.gz" | grep --quiet --fixed-strings "($version)"
+  gzip --decompress --stdout "$usr/share/doc/libposenc-dev/changelog.gz" | grep --quiet --fixed-strings "($deb_version)"
   local folders
   folders="$(cd "$usr" && find . -mindepth 1 -maxdepth 3 -type d -not -path './include/posenc/*' | LC_ALL=C sort | paste -sd ' ')"
   expect "the package's folders" "$folders" \

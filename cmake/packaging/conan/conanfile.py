@@ -24,6 +24,7 @@ class PosencConan(ConanFile):
     def set_version(self):
         header = load(self, os.path.join(self.recipe_folder, "../../../include/posenc/core/version.hpp"))
         self.version = ".".join(re.findall(r"#define POSENC_VERSION_\w+ (\d+)", header))
+        self.version += re.search(r'#define POSENC_VERSION_SUFFIX "(.*)"', header).group(1)
 
     def export_sources(self):
         top = os.path.join(self.recipe_folder, "../../..")

@@ -19,6 +19,8 @@ set(CPACK_INSTALL_CMAKE_PROJECTS
 set(CPACK_GENERATOR DEB)
 set(CPACK_SOURCE_GENERATOR "")  # the repository's own archives are the source packages
 set(CPACK_VERBATIM_VARIABLES ON)
+# Debian sorts 0.3.0~dev before 0.3.0.
+string(REPLACE "-" "~" CPACK_PACKAGE_VERSION "${posenc_version_text}")
 set(CPACK_PACKAGE_VENDOR "posenc authors")
 if(NOT CPACK_PACKAGE_CONTACT)
   set(CPACK_PACKAGE_CONTACT "posenc authors <posenc@localhost>")

@@ -13,7 +13,6 @@ class Posenc(CMakePackage):
     license("MIT")
 
     version("main", branch="main")
-    version("0.3.0", tag="v0.3.0")
 
     variant("eigen", default=True, description="The target posenc::posenc, which needs Eigen")
     variant("interop", default=False, description="The target posenc::interop, which needs nlohmann-json")

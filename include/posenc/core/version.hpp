@@ -5,3 +5,5 @@
 #define POSENC_VERSION_MAJOR 0
 #define POSENC_VERSION_MINOR 3
 #define POSENC_VERSION_PATCH 0
+// "-dev" between releases: these sources are on the way to that version. "" in a release alone.
+#define POSENC_VERSION_SUFFIX "-dev"
