@@ -51,6 +51,23 @@ def follow_system_theme(app, exception):
         sheet.write_text(css + "\n@media screen and (prefers-color-scheme: dark) {\n" + rule + "\n}\n")
 
 
+def join_scripts(app, exception):
+    """Writes Furo's script and the library that it imports as one classic script.
+
+    Debian ships the script unbundled, as a module, and the pages load it as a classic script. Browsers load no module
+    from a disk either.
+    """
+    script = Path(app.outdir) / "_static/scripts/furo.js"
+    library = script.with_name("gumshoe-patched.js")
+    if exception or not script.exists() or not library.exists():
+        return
+    text = script.read_text()
+    statement = re.search(r'^import Gumshoe from "./gumshoe-patched.js";\n', text)
+    if statement:
+        script.write_text(library.read_text() + text[statement.end():])
+
+
 def setup(app):
     app.add_lexer("starlark", PythonLexer)  # of Bazel; a subset of Python
     app.connect("build-finished", follow_system_theme)
+    app.connect("build-finished", join_scripts)

@@ -29,10 +29,17 @@ add_custom_target(
   COMMAND "${CMAKE_COMMAND}" -E echo "The site's first page: ${PROJECT_BINARY_DIR}/html/index.html"
   VERBATIM)
 
-# The checks read what `docs` has made.
+# The checks read what `docs` has made. A browser opens it where there is one.
+find_program(POSENC_NODE NAMES node nodejs)
+find_program(POSENC_CHROMIUM NAMES chromium chromium-browser google-chrome)
+set(check_browser "")
+if(POSENC_NODE AND POSENC_CHROMIUM)
+  set(check_browser COMMAND "${POSENC_NODE}" "${docs_source_dir}/check_browser.mjs" "${POSENC_CHROMIUM}" "${PROJECT_BINARY_DIR}/html")
+endif()
 add_custom_target(
   docs_check
   COMMAND ${docs_python} "${docs_source_dir}/check_links.py" "${PROJECT_BINARY_DIR}/html"
   COMMAND ${docs_python} "${docs_source_dir}/check_documented.py" "${docs_dir}/xml" "${PROJECT_SOURCE_DIR}/include"
+  ${check_browser}
   VERBATIM)
 add_dependencies(docs_check docs)
