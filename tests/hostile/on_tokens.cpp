@@ -62,9 +62,7 @@ constexpr std::array calls{
          }},
     Call{"Positions::from_padding_mask",
          [](Draw& draw, Memory& memory) {
-           const auto mask = memory.mask(1, 1, 2, 5);
-           (void)Positions::from_padding_mask(
-               {mask.data, mask.queries, mask.keys, mask.query_stride}, draw.number(1));
+           (void)Positions::from_padding_mask(memory.flags(2, 5), draw.number(1));
          }},
     Call{"Positions::grid",
          [](Draw& draw, Memory&) { (void)Positions::grid(draw.number(3), draw.number(2)); }},

@@ -211,7 +211,7 @@ TEST_CASE("no positions at all are legal in every form", "[positions]") {
 }
 
 TEST_CASE("a mask of no batch rows keeps its length", "[positions]") {
-  const posenc::MatrixView<const bool> keep{.cols = 5, .row_stride = 5};
+  const posenc::MatrixView<const bool> keep{.rows = 0, .cols = 5};
   const Positions p = Positions::from_padding_mask(keep);
   CHECK(p.batch() == 0);
   CHECK(p.count() == 5);

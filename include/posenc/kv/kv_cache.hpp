@@ -384,6 +384,7 @@ class KvCache {
   template <class T, Device D>
   void append_packed(const D& device, const detail::RaggedBatch& runs, HeadsView<const T> k,
                      HeadsView<const T> v) {
+    detail::check_extents("KvCache::append", "k", k);
     detail::check_offsets("KvCache::append", "cu_seqlens", runs.offsets, runs.tokens,
                           runs.sequences.size());
     append_batch<T>(device, runs, k, v);

@@ -177,7 +177,7 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
   }
 
   EmbeddingsView<const Real> view(const Real* data) const noexcept {
-    return {data, batch_, seq_, slice_.pairs, seq_ * slice_.pairs, slice_.pairs};
+    return {data, batch_, Index{seq_}, slice_.pairs, seq_ * slice_.pairs, slice_.pairs};
   }
 
   Index batch_;

@@ -244,7 +244,7 @@ void store_lazy_rows(const D& device, EmbeddingsView<C> x, bool shared,
                      const ComputeRow& compute_row) {
   for_all_token_rows<2 * interleaved_batch_rows>(
       device, x, shared,
-      [&] { return LazyRows<C, ComputeRow>(compute_row, x.dim, shared ? x.batch : 1); },
+      [&] { return LazyRows<C, ComputeRow>(compute_row, x.dim, shared ? Index{x.batch} : 1); },
       [](const auto& out, auto& row) { row.template store_to<Add>(out); });
 }
 

@@ -169,7 +169,8 @@ class BackwardSchedule {
     }
     const bool has_grad_k = call_.grad_k.data != nullptr;
     const bool has_grad_v = call_.grad_v.data != nullptr;
-    return {max_stored, has_grad_k ? call_.k.dim : 0, has_grad_v ? call_.v.dim : 0, allocator};
+    return {max_stored, has_grad_k ? Index{call_.k.dim} : 0, has_grad_v ? Index{call_.v.dim} : 0,
+            allocator};
   }
 
   void run_block(const BackwardQueue::Task& task, ThreadState& state,

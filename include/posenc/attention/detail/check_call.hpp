@@ -143,7 +143,7 @@ inline void check_probabilities(const char* function, Probabilities probabilitie
 template <class Real>
 void check_lse(const char* function, const LseView<Real>& lse,
                const std::array<Index, 3>& extents) {
-  check_extents(function, "lse", lse);
+  check_optional_extents(function, "lse", lse);
   if (lse.data != nullptr && lse.extents() != extents) {
     fail<ShapeError>(function, "lse ", lse.extents(), " must be ", extents);
   }
@@ -161,7 +161,7 @@ void check_memory(const char* function, const AttentionOptions<T>& options,
       options.softcap_order == SoftcapOrder::AfterBias) {
     fail<ConfigError>(function, "ReturnedScores::Capped needs the soft cap before the bias");
   }
-  check_extents(function, "weights", weights);
+  check_optional_extents(function, "weights", weights);
   if (weights.data == nullptr) return;
   const std::array<Index, 4> extents{shape.batch, shape.heads, shape.queries, shape.keys};
   if (weights.extents() != extents) {
