@@ -72,7 +72,7 @@ POSENC_BEGIN
 ///               largest output, without a norm
 ///   Source:     arXiv 1706.03762, section 3.2.2; weights have the layout of torch.nn.Linear
 template <class T, class Rotary = NoRotation, class Bias = NoBias, class Projection = Linear<T>>
-class MultiHeadAttention : detail::ForwardDiagnostics<T> {
+class MultiHeadAttention : detail::ModuleDiagnostics {
   static_assert(std::same_as<T, float> || std::same_as<T, double>,
                 "posenc::MultiHeadAttention: T must be float or double, as projections are");
   static_assert(
@@ -93,8 +93,8 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
   /// Type of the gradients that zero_gradients() returns and backward() adds to.
   using Gradients = MultiHeadGradients<T, detail::GradientOf<Projection>, detail::GradientOf<Bias>>;
 
-  using detail::ForwardDiagnostics<T>::backward;
-  using detail::ForwardDiagnostics<T>::forward;
+  using detail::ModuleDiagnostics::backward;
+  using detail::ModuleDiagnostics::forward;
 
   /// Constructs a module whose projections are zero and whose norms have the factor 1; load
   /// parameters or call randomize().
@@ -123,7 +123,7 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
   ///             after it had begun to write
   template <Device D = detail::CallingThread>
   void forward(EmbeddingsView<const T> x, const Positions& positions, EmbeddingsView<T> out,
-               const AttentionOptions<T>& options = {}, const MultiHeadMemory<T>& memory = {},
+               const AttentionOptions<T>& options, const MultiHeadMemory<T>& memory = {},
                const D& device = {}) const {
     forward(x, positions, x, x, positions, out, options, memory, device);
   }
@@ -135,7 +135,7 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
   void forward(EmbeddingsView<const T> x, const Positions& query_positions,
                EmbeddingsView<const T> keys_from, EmbeddingsView<const T> values_from,
                const Positions& key_positions, EmbeddingsView<T> out,
-               const AttentionOptions<T>& options = {}, const MultiHeadMemory<T>& memory = {},
+               const AttentionOptions<T>& options, const MultiHeadMemory<T>& memory = {},
                const D& device = {}) const {
     const Inputs inputs{x, keys_from, values_from};
     detail::check_forward(config_, inputs, query_positions, key_positions, out, options);
@@ -159,7 +159,7 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
   /// throws leaves no pass in the tape.
   template <Device D = detail::CallingThread>
   void forward(EmbeddingsView<const T> x, const Positions& positions, EmbeddingsView<T> out,
-               MultiHeadTape<T>& tape, const AttentionOptions<T>& options = {},
+               MultiHeadTape<T>& tape, const AttentionOptions<T>& options,
                const MultiHeadMemory<T>& memory = {}, const D& device = {}) const {
     record(device, {x, x, x}, positions, nullptr, out, tape, options, memory);
   }
@@ -168,7 +168,7 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
   void forward(EmbeddingsView<const T> x, const Positions& query_positions,
                EmbeddingsView<const T> keys_from, EmbeddingsView<const T> values_from,
                const Positions& key_positions, EmbeddingsView<T> out, MultiHeadTape<T>& tape,
-               const AttentionOptions<T>& options = {}, const MultiHeadMemory<T>& memory = {},
+               const AttentionOptions<T>& options, const MultiHeadMemory<T>& memory = {},
                const D& device = {}) const {
     record(device, {x, keys_from, values_from}, query_positions, &key_positions, out, tape, options,
            memory);
