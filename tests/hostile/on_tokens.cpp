@@ -54,6 +54,12 @@ constexpr std::array calls{
            const std::array<double, 4> at{0, 1, 1e300, static_cast<double>(draw.number(3))};
            (void)Positions::real(draw.number(2), at);
          }},
+    Call{"Positions::slice",
+         [](Draw& draw, Memory& memory) {
+           const Positions all[] = {Positions::range(7, 3), Positions::starts({1, 2}, 3),
+                                    Positions::ids({1, 2, 3}), Positions::view(memory.ids(1, 3))};
+           for (const Positions& whole : all) (void)whole.slice(draw.number(1), draw.number(2));
+         }},
     Call{"Positions::packed",
          [](Draw& draw, Memory&) {
            const std::array boundaries{draw.number(0), draw.number(2), draw.number(5)};

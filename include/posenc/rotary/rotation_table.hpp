@@ -154,7 +154,8 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
     const char* const function = detail::name_of(names, call);
     for (const detail::RotationOperand<In, Out>& x : tensors) {
       detail::check_rotation(function, x, slice_);
-      if (seq_ != x.in.seq || (batch_ != 1 && batch_ != x.in.batch)) {
+      const bool is_empty = batch_ == 0 && x.in.batch == 0 && seq_ == 0;
+      if (!is_empty && (seq_ != x.in.seq || (batch_ != 1 && batch_ != x.in.batch))) {
         detail::fail<ShapeError>(function, "the table's [", batch_, ", ", seq(),
                                  "] must match batch and sequence of x, which is ", x.in.extents());
       }
