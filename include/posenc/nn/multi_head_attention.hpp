@@ -235,7 +235,7 @@ class MultiHeadAttention : detail::ModuleDiagnostics {
   ///   Throws:   ShapeError, ConfigError, PositionError, before the cache or out is written;
   ///             std::bad_alloc, or what a user's bias or projection throws. The cache is unchanged
   ///             then, and so is out, unless a user's output projection failed after it had begun
-  ///             to write
+  ///             to write. On a thread of Eigen's pool an exception ends the program instead
   template <Scalar S, Device D = detail::CallingThread>
   requires std::same_as<Compute<S>, T>
   void forward(EmbeddingsView<const T> x, const Positions& positions, KvCache<S>& cache,
