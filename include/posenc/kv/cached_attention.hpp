@@ -9,6 +9,7 @@
 #include <posenc/kv/detail/kv_transfer.hpp>
 #include <posenc/kv/kv_cache.hpp>
 #include <posenc/tensor/detail/check_offsets.hpp>
+#include <posenc/tensor/detail/erased_device.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -117,16 +118,29 @@ void check_cached_keys(const char* function, const HeadsView<const T>& q, const 
   }
 }
 
+/// Part of attend_to_cache() that does not depend on the types of device and bias.
+template <class Tier, Scalar T, Scalar S, class Bias>
+void attend_to_cache_erased(const ErasedDevice& device, const HeadsView<const T>& q,
+                            const KvCache<S>& cache, std::span<const Index> sequences,
+                            const HeadsView<T>& out, const AttentionOptions<T>& options,
+                            const Bias& bias, const AttentionMemory<T>& memory,
+                            const InternalOptions& internal) {
+  const Index longest = check_cache<T>(internal.function, q, cache, sequences, out, options);
+  check_cached_keys<T>(internal.function, q, cache, sequences, options);
+  attend<Tier>(device, q, CacheKvSource<S>(cache, sequences), longest, cache.value_dim(), out,
+               options, bias, memory, internal);
+}
+
 /// Runs attention() over a cache on the given tier.
 template <class Tier, Device D, Scalar T, Scalar S, class Bias>
 void attend_to_cache(const D& device, const HeadsView<const T>& q, const KvCache<S>& cache,
                      std::span<const Index> sequences, const HeadsView<T>& out,
                      const AttentionOptions<T>& options, const Bias& bias,
                      const AttentionMemory<T>& memory, const InternalOptions& internal = {}) {
-  const Index longest = check_cache<T>(internal.function, q, cache, sequences, out, options);
-  check_cached_keys<T>(internal.function, q, cache, sequences, options);
-  attend<Tier>(device, q, CacheKvSource<S>(cache, sequences), longest, cache.value_dim(), out,
-               options, bias, memory, internal);
+  with_erased_bias<T>(bias, [&](const auto& erased) {
+    attend_to_cache_erased<Tier, T, S>(ErasedDevice(device), q, cache, sequences, out, options,
+                                       erased, memory, internal);
+  });
 }
 
 /// Parameter of a diagnostic overload that accepts caches alone.

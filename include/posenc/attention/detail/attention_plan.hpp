@@ -8,13 +8,11 @@
 #include <posenc/attention/detail/masks.hpp>
 #include <posenc/attention/detail/returned_scores_writer.hpp>
 #include <posenc/attention/options.hpp>
-#include <posenc/concepts.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <optional>
-#include <type_traits>
 
 POSENC_BEGIN
 namespace detail {
@@ -77,6 +75,7 @@ struct AttentionPlan {
   bool uses_positions;        ///< a bias, dropout or a temperature reads positions of queries
   bool rounds_probabilities;  ///< to bfloat16
 
+  ///   Bias:   ErasedBias<T> or RelativeBias<T>
   ///   Throws: ShapeError, ConfigError, PositionError
   template <class Bias>
   AttentionPlan(const AttentionCall<T>& call, const Bias& bias)
@@ -98,7 +97,7 @@ struct AttentionPlan {
         masks(function, options, shape, geometry),
         returned(options, call.memory),
         keeps_masked_scores(returned.keeps_masked_scores()),
-        has_bias(!std::is_same_v<Bias, NoBias>),
+        has_bias(is_bias_present(bias)),
         has_dropout(options.dropout.probability > 0),
         uses_positions(has_bias || has_dropout || options.temperature),
         rounds_probabilities(options.probabilities == Probabilities::RoundedToBfloat16) {
