@@ -77,7 +77,9 @@ TEST_CASE("norms that the module lacks, or that are unknown, are errors", "[inte
             "layer 0 has a norm of queries and keys after their rotation, which "
             "MultiHeadAttention does not have");
   const json open = {{"model_type", "qwen3_like"}, {"head_dim", 64}, {"rope_theta", 10000}};
-  const auto unknown = read_hf_config(open, {.pairing = posenc::PairingKind::HalfRotate});
+  const auto unknown = read_hf_config(
+      open,
+      {.pairing = posenc::PairingKind::HalfRotate, .rotary_share = 1, .softmax_scale = 0.125});
   CHECK_FALSE(attention_of_layer(unknown, 0).qk_norm);
   CHECK_THROWS_AS(qk_norm_of_layer(read_hf_config(config("qwen3")), 4), ConfigError);
 }

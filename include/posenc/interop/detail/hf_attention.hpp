@@ -226,8 +226,9 @@ class HfAttention {
     const bool both_sides = defaults_.windows == HfWindowPattern::BothSides || is_bidirectional();
     const bool is_dots = defaults_.windows == HfWindowPattern::AfterFirst;
     first_windowed_ = config_.integer("max_window_layers").value_or(defaults_.first_windowed);
-    if (!is_known_) {
-      if (!size) window_ = LayerWindow{};
+    if (!is_known_) {  // without a key, a class may have a window by default
+      const bool is_off = config_.has(key) ? !size : use == false;
+      if (is_off) window_ = LayerWindow{};
       return;
     }
     if (defaults_.windows == HfWindowPattern::Unknown) return;
@@ -331,7 +332,7 @@ class HfAttention {
   }
 
   std::optional<LayerWindow> window_of(Index number, std::string_view type) const {
-    if (!window_) return std::nullopt;
+    if (!window_) return type == full_attention ? std::optional(LayerWindow{}) : std::nullopt;
     if (type.empty()) return has_window() && is_window_layer(number) ? *window_ : LayerWindow{};
     if (type == full_attention || type == "attention" || type == "self_attention" ||
         type == "cross_attention" || type == unscaled_attention || is_sparse(type)) {
