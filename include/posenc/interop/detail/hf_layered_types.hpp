@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/interop/detail/hf_dict_conversions.hpp>
 #include <posenc/interop/detail/hf_key_aliases.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
 
@@ -82,6 +83,10 @@ inline constexpr std::array hf_layered_types = [] {
       {.names = "AXK1 axk1 kimi_k2 kimi_k25",
        .rope = {.pairing = inter, .base = 0, .dicts = Dicts::One},
        .attention = latent},
+      {.names = "axk2",
+       .rope = {.pairing = inter, .dicts = Dicts::One},
+       .attention = {.heads = Heads::Latent, .interleave = Interleave::Unread, .sparse = full},
+       .file = {.convert = &hf_set_indexed_types, .ignored_keys = "head_dim"}},
       {.names = "deepseek_v2",
        .rope = {.pairing = inter, .dicts = Dicts::One},
        .attention = {.heads = Heads::Latent, .interleave = Interleave::Unread}},
@@ -128,6 +133,19 @@ inline constexpr std::array hf_layered_types = [] {
            {.pairing = inter, .is_base_fixed = true, .dicts = Dicts::One, .turn = Turn::ChatGlm},
        .attention = {.multi_query = MultiQuery::GroupNumber},
        .file = {.ignored_keys = "apply_query_key_layer_scaling"}},
+      {.names = "cohere_compass_text",
+       .rope = {.pairing = half, .mrope = Mrope::Interleaved, .null_is_no_rotary = true},
+       .layers = {.default_type = full},
+       .attention = {.kv_heads = same, .windows = ByType, .window = 4096},
+       .file = {.convert = &hf_drop_stray_rope_keys}},
+      {.names = "cosmos3_edge_text",
+       .rope = {.pairing = half,
+                .base = 100000000,
+                .dicts = Dicts::One,
+                .mrope = Mrope::Interleaved,
+                .default_dict = R"({"mrope_section": [24, 20, 20]})"},
+       .attention = {.head_dim = 128, .kv_heads = 8},
+       .file = {.sizes = {2048, 16, 28, 131072}}},
       {.names = "dinov3_vit",
        .rope = {.pairing = half, .base = 100, .dicts = Dicts::One, .turn = Turn::PatchGrid},
        .attention = mha},
@@ -144,6 +162,11 @@ inline constexpr std::array hf_layered_types = [] {
       {.names = "paddleocr_vl_text",
        .rope = {.pairing = half, .base = 500000, .dicts = Dicts::One, .mrope = Mrope::Chunked},
        .attention = {.head_dim = 128, .kv_heads = 2}},
+      {.names = "qwen2_5_omni_talker",
+       .rope = qwen2_vl_rope,
+       .attention =
+           {.head_dim = 128, .kv_heads = 4, .windows = AfterFirstSwitched, .window = 32768},
+       .file = {.ignored_keys = "position_id_per_seconds", .sizes = {3584, 28, 28, 32768}}},
       {.names = "qwen2_5_omni_text",
        .rope = qwen2_vl_rope,
        .attention = {.kv_heads = 4, .windows = AfterFirstSwitched, .window = 32768}},
@@ -152,6 +175,10 @@ inline constexpr std::array hf_layered_types = [] {
        .attention =
            {.kv_heads = 8, .windows = AfterFirstSwitched, .window = 4096, .first_windowed = 80}},
       {.names = "qwen3_omni_moe_text", .rope = qwen3_vl_rope},
+      {.names = "qwen3_omni_moe_talker_text",
+       .rope = qwen3_vl_rope,
+       .attention = {.kv_heads = 2},
+       .file = {.sizes = {1024, 16, 20, 32768}}},
       {.names = "qwen3_vl qwen3_vl_moe qwen3_vl_moe_text",
        .rope = qwen3_vl_rope,
        .attention = {.head_dim = 128}},
@@ -247,6 +274,24 @@ inline constexpr std::array hf_layered_types = [] {
        .layers = between_linear,
        .attention = {.head_dim = 256, .kv_heads = 2, .sparse = full},
        .file = {.convert = &hf_set_qwen4_types, .ignored_keys = linear_keys}},
+      // Its windows reach one key farther to the right than to the left, if their size is even.
+      {.names = "t5gemma2_text",
+       .rope = gemma3_rope,
+       .layers = {.period = 6, .period_key = "sliding_window_pattern"},
+       .attention = {.head_dim = 256, .kv_heads = 4, .windows = Unknown},
+       .scores = {.scale = Scale::QueryScalar, .softcap = 0},
+       .file = {.sizes = {2304, 8, 26, 131072}}},
+      {.names = "zaya",
+       .rope =
+           {.pairing = half,
+            .base =
+                0,
+            .default_dict =
+                R"({"full_attention": {"rope_theta": 5000000.0, "partial_rotary_factor": 0.5},)"
+                R"( "sliding_attention": {"rope_theta": 10000.0, "partial_rotary_factor": 0.5}})"},
+       .layers = {.default_type = full},
+       .attention = {.head_dim = 128, .kv_heads = 2, .windows = ByType},
+       .file = {.convert = &hf_set_zaya_types}},
       // Layer types that the file gives in another way.
       {.names = "bamba",
        .rope = {.pairing = half, .share = 0.5, .dicts = Dicts::One},
