@@ -28,9 +28,9 @@ auto members(const T& t) {
     const auto& [a, b, c, d, e, f, g, h, i, j, k] = t;
     return std::tie(a, b, c, d, e, f, g, h, i, j, k);
   } else {
-    static_assert(N == 17, "a case for a struct of this size is missing");
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] = t;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q);
+    static_assert(N == 19, "a case for a struct of this size is missing");
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s] = t;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s);
   }
 }
 
@@ -270,8 +270,9 @@ std::vector<Field> fields(const posenc::RotarySettings& settings) {
 std::vector<Field> fields(const posenc::ModelSettings& model) {
   return named(model, "model_type", "types of layers", "layer_types", "layers_without_rotary",
                "types_without_rotary", "layer_count", "attention", "trained_length",
-               "softmax_scale", "softcap", "query_temperature", "vision tower", "hidden_size",
-               "vocabulary_size", "intermediate_sizes", "norm_epsilon", "tied_embeddings");
+               "softmax_scale", "softcap", "query_temperature", "vision tower", "part",
+               "parts of the file", "hidden_size", "vocabulary_size", "intermediate_sizes",
+               "norm_epsilon", "tied_embeddings");
 }
 
 std::vector<Field> fields(const posenc::VisionSettings& tower) {
