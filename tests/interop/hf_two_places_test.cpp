@@ -36,6 +36,13 @@ void check_places(const char* type, const char* beside, const char* inside, cons
 
 }  // namespace
 
+TEST_CASE("the message names both places", "[interop][errors]") {
+  check_rejected(config("phi", {{"partial_rotary_factor", 1.0},
+                                {"rope_parameters", {{"partial_rotary_factor", 0.5}}}}),
+                 "'partial_rotary_factor' in rope_parameters contradicts partial_rotary_factor "
+                 "beside it; remove the one that the weights were not trained with");
+}
+
 TEST_CASE("two values of a key in a rope dict and beside it must agree", "[interop][errors]") {
   check_places("phi", "partial_rotary_factor", "partial_rotary_factor", 0.5, 1.0);
   check_places("gpt_neox", "rotary_pct", "partial_rotary_factor", 0.5, 0.25);

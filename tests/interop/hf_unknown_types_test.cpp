@@ -121,6 +121,9 @@ TEST_CASE("the order of the axes of M-RoPE is asked for", "[interop][mrope]") {
   check_rejected(odd, ordered(MropeOrder::Chunked),
                  "'interleaved' in rope_parameters contradicts the order of the axes, which is "
                  "chunks");
+  check_rejected(config("qwen3_vl_text", sections({24, 20, 20}, {{"interleaved", false}})), {},
+                 "'interleaved' in rope_parameters contradicts the order of the axes, which is "
+                 "alternating axes");
   // The classes of known types without such axes do not define an order either.
   check_rejected(config("llama", sections({24, 20, 20})), {},
                  "'mrope_section' in rope_parameters has no order of axes: set mrope_order in the "

@@ -49,8 +49,11 @@ inline bool hf_is_part(const std::string& key, const nlohmann::json& value) {
   constexpr auto model_keys = std::to_array<const char*>(
       {"d_model", "hidden_size", "model_type", "num_attention_heads", "num_hidden_layers"});
   if (!value.is_object()) return false;
-  return is_one_of(names, key) || std::any_of(model_keys.begin(), model_keys.end(),
-                                              [&](const char* of) { return value.contains(of); });
+  const bool is_named = is_one_of(names, key) ||
+                        std::any_of(hf_part_types.begin(), hf_part_types.end(),
+                                    [&key](const HfPartType& one) { return one.part == key; });
+  return is_named || std::any_of(model_keys.begin(), model_keys.end(),
+                                 [&value](const char* of) { return value.contains(of); });
 }
 
 /// Adds the paths of the parts of a configuration, in depth-first order.

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-// What the file of an unknown model type states, and which of its keys are not understood.
+// Files of unknown model types: their statements, and the keys that are not understood.
 POSENC_BEGIN
 namespace detail {
 
