@@ -137,7 +137,10 @@ TEST_CASE("T5Gemma 2's encoder has Gemma 3's rotation, and windows of two sizes"
 TEST_CASE("encoder and decoder of Dia have scale 1", "[interop]") {
   const json dia = {{"model_type", "dia"},
                     {"encoder_config", {{"model_type", "dia_encoder"}}},
-                    {"decoder_config", {{"model_type", "dia_decoder"}, {"cross_head_dim", 128}}}};
+                    {"decoder_config",
+                     {{"model_type", "dia_decoder"},
+                      {"cross_head_dim", 128},
+                      {"cross_num_attention_heads", 16}}}};
   const auto encoder = read_hf_config(dia, {.part = "encoder_config"});
   CHECK(softmax_scale(encoder) == 1);
   CHECK(rotary(encoder).head_dim == 128);
