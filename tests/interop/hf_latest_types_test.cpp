@@ -188,6 +188,66 @@ TEST_CASE("frames around text models name the type of a part that names none", "
   CHECK(type_of("glmga", chunked) == "glm4v_text");
 }
 
+TEST_CASE("files of older types as transformers 5.24 writes them", "[interop]") {
+  const json dicts = {
+      {"full_attention",
+       {{"rope_type", "proportional"}, {"rope_theta", 1e6}, {"partial_rotary_factor", 0.25}}},
+      {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 1e4}}}};
+  json gemma =
+      config("gemma4_text",
+             {{"head_dim", 128},
+              {"layer_types",
+               {"sliding_attention", "full_attention", "sliding_attention", "full_attention"}},
+              {"num_key_value_heads", 8},
+              {"rope_parameters", dicts}});
+  const json overrides = {{"head_dim", 256}, {"num_key_value_heads", 2}};
+  gemma["per_layer_config"] = {{"1", overrides}, {"03", overrides}};
+  const auto model = read_hf_config(gemma);
+  CHECK(rotary_of_layer(model, 0)->head_dim == 128);
+  CHECK(rotary_of_layer(model, 3)->head_dim == 256);
+  CHECK(attention_of_layer(model, 0).kv_heads == 8);
+  CHECK(attention_of_layer(model, 3).kv_heads == 2);
+  json odd = gemma;
+  odd["per_layer_config"]["03"]["head_dim"] = 512;
+  check_rejected(odd,
+                 "'per_layer_config' in the configuration must have equal entries, for global "
+                 "layers");
+  odd = gemma;
+  odd["per_layer_config"] = {{"0", overrides}, {"1", overrides}};
+  check_rejected(odd,
+                 "'per_layer_config' in the configuration must have equal entries, for global "
+                 "layers");
+  odd["per_layer_config"] = {{"1", overrides}};
+  check_rejected(
+      odd, "'per_layer_config' in the configuration must have an entry for each global layer");
+  CHECK_NOTHROW(read_hf_config(config("llama", {{"per_layer_config", json::object()}})));
+  CHECK_THROWS_AS(read_hf_config(config("llama", {{"per_layer_config", {{"0", overrides}}}})),
+                  posenc::ConfigError);
+
+  json lfm =
+      config("lfm2", {{"full_attn_idxs", {1, 3}},
+                      {"layer_types", {"conv", "full_attention", "conv", "full_attention"}}});
+  CHECK(rotary_of_layer(read_hf_config(lfm), 0) == nullptr);
+  lfm["full_attn_idxs"] = {1, 2};
+  check_rejected(lfm, "'full_attn_idxs' in the configuration contradicts layer_types");
+
+  json bert = config("modernbert-decoder", {{"local_attention", 128}, {"sliding_window", 64}});
+  CHECK(attention_of_layer(read_hf_config(bert), 0).window == LayerWindow{WindowKind::Sliding, 64});
+  bert["sliding_window"] = 128;
+  check_rejected(bert, "'sliding_window' in the configuration is not half of local_attention");
+
+  const json yarn = {{"rope_type", "yarn"},
+                     {"rope_theta", 1e6},
+                     {"factor", 2.0},
+                     {"max_position_embeddings", 32768},
+                     {"original_max_position_embeddings", 16384}};
+  CHECK_NOTHROW(read_hf_config(config("ministral3", {{"rope_parameters", yarn}})));
+  json without = config("ministral3", {{"rope_parameters", yarn}});
+  without.erase("max_position_embeddings");
+  CHECK_THROWS_AS(read_hf_config(without), posenc::ConfigError);
+  CHECK_NOTHROW(read_hf_config(config("gemma", {{"use_bidirectional_attention", true}})));
+}
+
 TEST_CASE("types of 5.24 that are refused say why", "[interop]") {
   const auto has = [](const char* type, const std::string& what) {
     check_rejected(config(type),

@@ -252,7 +252,12 @@ class HfAttention {
                      std::string("is false, which no class of this type reads; set ") + key +
                          " to null if layers attend to all keys");
     }
-    if (is_half) *size /= 2;
+    if (is_half) {
+      *size /= 2;
+      if (config_.integer("sliding_window").value_or(*size) != *size) {
+        config_.reject("sliding_window", "is not half of local_attention");
+      }
+    }
     if (*size < 1) config_.reject(key, "must be positive");
     window_ = LayerWindow{is_chunked   ? WindowKind::Chunked
                           : both_sides ? WindowKind::BothSides

@@ -144,6 +144,13 @@ inline void hf_read_lfm2_types(const JsonKeys& config, ModelSettings& model) {
   if (auto given = config.texts("layer_types")) {
     hf_check_layer_types(config, *given, {full_attention, conv});
     model.layer_types = *std::move(given);
+    constexpr auto repeated = "full_attn_idxs";
+    const auto count = static_cast<Index>(model.layer_types.size());
+    if (config.find(repeated) != nullptr &&
+        hf_layer_types_from_list(hf_listed_layers(config, repeated, count), count, full_attention,
+                                 conv) != model.layer_types) {
+      config.reject(repeated, "contradicts layer_types");
+    }
     return;
   }
   const auto layers = hf_layer_count(config);

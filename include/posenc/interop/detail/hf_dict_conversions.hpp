@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -45,6 +46,37 @@ inline void hf_set_zaya_types(const JsonKeys& keys, nlohmann::json& config) {
     config[name][canonical] = dict->at(type);
     config[name].erase(type);
   }
+}
+
+/// Converts Gemma 4's overrides of single layers, which newer files have instead of the width and the
+/// KV heads of global layers.
+///   Source: huggingface/transformers 5.24, Gemma4TextConfig
+inline void hf_set_gemma4_layers(const JsonKeys& keys, nlohmann::json& config) {
+  constexpr auto part = "per_layer_config", width = "head_dim", groups = "num_key_value_heads";
+  const nlohmann::json* layers = keys.find(part);
+  if (layers == nullptr || !layers->is_object() || layers->empty()) return;
+  config.erase(part);
+  const auto types = keys.required("layer_types", keys.texts("layer_types"));
+  std::size_t global = 0;
+  for (const auto& type : types) global += type == full_attention ? 1 : 0;
+  if (layers->size() != global) keys.reject(part, "must have an entry for each global layer");
+  for (const auto& [number, given] : layers->items()) {
+    const bool is_number = !number.empty() && number.size() < 6 &&
+                           number.find_first_not_of("0123456789") == std::string::npos;
+    const std::size_t layer = is_number ? std::stoul(number) : types.size();
+    if (layer >= types.size() || types[layer] != full_attention || given != layers->front()) {
+      keys.reject(part, "must have equal entries, for global layers");
+    }
+  }
+  const JsonKeys entry(layers->front(), part);
+  if (const auto value = entry.integer(width)) {
+    hf_set_canonical(config, entry, width, "global_head_dim", *value);
+  }
+  if (const auto value = entry.integer(groups)) {
+    hf_set_canonical(config, entry, groups, "num_global_key_value_heads", *value);
+    config["attention_k_eq_v"] = true;  // the override applies regardless
+  }
+  entry.reject_unread([](const std::string&, const nlohmann::json&) { return false; });
 }
 
 }  // namespace detail

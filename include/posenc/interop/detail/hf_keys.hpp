@@ -109,6 +109,7 @@ inline bool hf_is_ignorable(std::string_view key, const nlohmann::json& value) {
     return value.is_number() && value.get<double>() == neutral->value;
   }
   if (lists_name(hf_ignored_keys, key)) return true;
+  if (key == "per_layer_config" && value.is_object() && value.empty()) return true;
   const bool sounds_like_ours =
       key.substr(0, 4) == "rope" || contains_one_of(hf_position_and_score_words, key);
   if (!sounds_like_ours) return true;

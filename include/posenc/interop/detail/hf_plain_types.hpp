@@ -130,7 +130,7 @@ inline constexpr std::array hf_plain_types = [] {
       {.names = "gemma",
        .rope = halves,
        .attention = heads(256, 16),
-       .file = {.sizes = {3072, 16, 28, 8192}}},
+       .file = {.ignored_keys = "use_bidirectional_attention", .sizes = {3072, 16, 28, 8192}}},
       {.names = "glm glm4", .rope = {.pairing = inter, .share = 0.5}, .attention = heads(128, 2)},
       {.names = "glm4_moe", .rope = {.pairing = half, .share = 0.5}, .attention = kv(8)},
       {.names = "gpt_neox stablelm_epoch",
