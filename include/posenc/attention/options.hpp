@@ -101,8 +101,8 @@ struct AttentionOptions {
   /// ModelSettings::softmax_scale reads from their files.
   std::optional<double> scale = std::nullopt;
   /// Multiplies `scale` or its default, as softmax_scale_multiplier() of a rotary encoding returns
-  /// it; only DeepSeek's is not 1. MultiHeadAttention multiplies by that of its own encoding in
-  /// addition.
+  /// it; only DeepSeek's is not 1. MultiHeadAttention applies that of its own encoding once, whether
+  /// it is repeated here or not.
   double softmax_scale_multiplier = 1;
   Causal causal = Causal::Unspecified;  ///< required
   /// Window around the query's aligned key, which `causal` defines. Without a causal mask the

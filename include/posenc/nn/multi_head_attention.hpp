@@ -45,8 +45,9 @@ POSENC_BEGIN
 ///               RelativeBias, which is multiplied with the rotated queries unless it has queries
 ///               of its own
 ///   Projection: a model of LinearProjection: Linear, FixedOrderLinear, or a user's type
-///   Scale:      options.scale or 1 / sqrt(head_dim), times options.softmax_scale_multiplier, times
-///               rotary.softmax_scale_multiplier()
+///   Scale:      options.scale or 1 / sqrt(head_dim), times rotary.softmax_scale_multiplier(), which
+///               options.softmax_scale_multiplier may repeat. If that of the encoding is 1, the
+///               options' applies; two that differ are a ConfigError
 ///   Norm:       config.qk_norm normalises queries and keys between projection and rotation; see
 ///               QkNorm
 ///   Positions:  [B or 1, S], for the rotary encoding, and for bias, dropout, temperature (of the
@@ -397,7 +398,7 @@ class MultiHeadAttention : detail::ModuleDiagnostics {
       return positions != nullptr && reads_positions(options, *positions) ? positions : nullptr;
     };
     return {.function = function,
-            .scale_multiplier = rotary_.softmax_scale_multiplier(),
+            .encoding_multiplier = rotary_.softmax_scale_multiplier(),
             .positions = {read(query_positions), read(key_positions)}};
   }
 

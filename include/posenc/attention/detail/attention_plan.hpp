@@ -21,7 +21,7 @@ namespace detail {
 /// copied.
 struct InternalOptions {
   const char* function = "attention";  ///< function name in exceptions
-  double scale_multiplier = 1;
+  double encoding_multiplier = 1;  ///< softmax_scale_multiplier() of the caller's rotary encoding
   ExplicitPositions positions = {};
 };
 
@@ -111,7 +111,8 @@ struct AttentionPlan {
  private:
   /// Checks all settings except geometry and masks. Returns the scale.
   Real checked_settings(const AttentionCall<T>& call) const {
-    const double factor = checked_scale<T>(function, options, call.beside.scale_multiplier, q.dim);
+    const double factor =
+        checked_scale<T>(function, options, call.beside.encoding_multiplier, q.dim);
     check_options<T>(function, options, shape);
     check_probabilities(function, options.probabilities, call.has_bfloat16_values);
     check_memory<T>(function, options, call.memory, shape);
