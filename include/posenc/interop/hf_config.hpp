@@ -52,7 +52,7 @@ class HfReader : HfRotary {
       model_.query_temperature = temperature;
     }
     HfAttention(config_, type_, is_known_, model_).read(head_dim_);
-    hf_read_sizes(config_, type_.layers.lists_may_be_longer, model_);
+    hf_read_sizes(config_, type_.layers.lists_may_be_longer, is_known_, model_);
     check_ignored_keys();
     config_.reject_unread([this](std::string_view key, const nlohmann::json& value) {
       if (lists_name(options_.ignored_keys, key)) return true;

@@ -19,6 +19,17 @@
 POSENC_BEGIN
 namespace detail {
 
+/// Returns the norm of the layers of a row that have one; nullopt if it is not known. A norm that a
+/// file may lack is known if the file lists the tensors of layer 0.
+inline std::optional<LayerQkNorm> gguf_qk_norm(const GgufKeys& keys, const QkNormRow& row) {
+  if (row.experts_without != 0 && keys.integer("expert_count") == row.experts_without) {
+    return no_qk_norm;
+  }
+  if (!row.is_optional || keys.file().has_tensor("blk.0.attn_q_norm.weight")) return row.norm;
+  const bool has_layer = keys.file().has_tensor("blk.0.attn_norm.weight");
+  return has_layer ? std::optional(no_qk_norm) : std::nullopt;
+}
+
 /// Reader of heads and windows of each layer, for a model whose rotary layers have been read.
 class GgufAttention {
  public:
@@ -34,6 +45,8 @@ class GgufAttention {
     if (architecture_.indexer == GgufIndexer::ByRatio) {
       read_counts("attention.compress_ratios", ratios_);
     }
+    qk_norm_row_ = is_known_ ? find_row(gguf_qk_norms, model_.model_type) : nullptr;
+    if (qk_norm_row_ != nullptr) qk_norm_ = gguf_qk_norm(keys_, *qk_norm_row_);
     const bool has_window = window_ && window_->kind != WindowKind::None;
     if (model_.layer_count > 0) {
       if (has_window) is_local_ = gguf_local_layers(keys_, architecture_);
@@ -117,12 +130,21 @@ class GgufAttention {
     layer.head_dim = model_.layers[is_second ? 1 : 0].rotary.head_dim;
     layer.value_dim = value_dim(is_latent, is_second, *layer.head_dim);
     if (is_known_) layer.sinks = architecture_.sinks;
-    layer.qk_norm = gguf_qk_norm(model_.model_type);
+    layer.qkv_clip = keys_.real("attention.clamp_kqv");
+    if (layer.qkv_clip == 0) layer.qkv_clip.reset();
+    layer.qk_norm = has_qk_norm(number) ? qk_norm_ : no_qk_norm;
     if (window_) {
       layer.window = is_local ? *window_ : LayerWindow{};
       layer.kind = is_sparse(number) ? LayerKind::Sparse : layer_kind_of(*layer.window);
     }
     return layer;
+  }
+
+  /// True if a layer has the norm of the architecture's row, if any.
+  bool has_qk_norm(Index number) const {
+    const auto& layers = model_.layers_without_rotary;
+    return qk_norm_row_ == nullptr || qk_norm_row_->layers == QkNormLayers::All ||
+           !std::binary_search(layers.begin(), layers.end(), number);
   }
 
   /// True if an indexer chooses the keys of a layer.
@@ -151,6 +173,8 @@ class GgufAttention {
   std::optional<LayerWindow> window_;
   std::vector<Index> heads_, kv_heads_, ratios_;
   std::vector<bool> is_local_, is_linear_;
+  const QkNormRow* qk_norm_row_ = nullptr;
+  std::optional<LayerQkNorm> qk_norm_;
 };
 
 }  // namespace detail

@@ -18,13 +18,17 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Returns the norm of a model type; nullopt if it is not known.
-inline std::optional<LayerQkNorm> hf_qk_norm(const JsonKeys& config, std::string_view model_type) {
-  const QkNormRow* row = find_row(hf_qk_norms, model_type);
-  if (row == nullptr) return std::nullopt;
-  const bool is_on =
-      row->flag_key == nullptr || config.flag(row->flag_key).value_or(row->flag_default);
-  return is_on ? row->norm : LayerQkNorm::None;
+/// Returns the norm of the layers of a row that have one; nullopt if it is not known.
+inline std::optional<LayerQkNorm> hf_qk_norm(const JsonKeys& config, const QkNormRow& row) {
+  if (row.flag_key != nullptr) {
+    const auto given = config.flag(row.flag_key);
+    const auto is_on = given ? given : row.flag_default;
+    if (!is_on) return std::nullopt;
+    if (!*is_on) return no_qk_norm;
+  }
+  const auto kind = row.kind_key == nullptr ? std::nullopt : config.text(row.kind_key);
+  if (kind == "olmo") return rms_of_all_heads;
+  return kind && kind != "qwen3" ? std::nullopt : row.norm;
 }
 
 /// Reader of heads and windows of each layer, for a model whose rotary layers have been read.
@@ -41,7 +45,9 @@ class HfAttention {
     head_dim_ = head_dim;
     read_heads();
     read_window();
-    if (is_known_) qk_norm_ = hf_qk_norm(config_, model_.model_type);
+    read_clip();
+    if (is_known_) qk_norm_row_ = find_row(hf_qk_norms, model_.model_type);
+    if (qk_norm_row_ != nullptr) qk_norm_ = hf_qk_norm(config_, *qk_norm_row_);
     const auto given = config_.texts("layer_types");
     if (type_.layers.form == HfLayers::Step35) {
       types_ = hf_step35_types(config_);  // variants of rotary layers are ignored here
@@ -204,6 +210,12 @@ class HfAttention {
     return config_.flag("multi_query").value_or(true) ? std::optional<Index>(1) : heads_;
   }
 
+  /// Reads the bound of queries, keys and values: OLMo, DBRX.
+  void read_clip() {
+    qkv_clip_ = config_.real("clip_qkv");
+    if (qkv_clip_ && !(*qkv_clip_ > 0)) config_.reject("clip_qkv", "must be positive");
+  }
+
   // Windows.
 
   bool has_window() const { return window_ && window_->kind != WindowKind::None; }
@@ -310,7 +322,8 @@ class HfAttention {
     if (is_local && local_value_dim_) layer.value_dim = local_value_dim_;
     layer.sinks = is_local ? local_sinks_ : global_sinks_;
     layer.output_inverse_rotated = defaults_.output_inverse_rotated;
-    layer.qk_norm = qk_norm_;
+    layer.qkv_clip = qkv_clip_;
+    layer.qk_norm = has_qk_norm(number, type) ? qk_norm_ : no_qk_norm;
     layer.window = window_of(number, type);
     if (type == "cross_attention") {
       layer.kind = LayerKind::Cross;
@@ -322,6 +335,16 @@ class HfAttention {
       layer.kind = layer_kind_of(*layer.window);
     }
     return layer;
+  }
+
+  /// True if a layer has the norm of the model's row, if any.
+  bool has_qk_norm(Index number, std::string_view type) const {
+    if (qk_norm_row_ == nullptr || qk_norm_row_->layers == QkNormLayers::All) return true;
+    if (qk_norm_row_->layers == QkNormLayers::Cross) return type == "cross_attention";
+    const auto& layers = model_.layers_without_rotary;
+    const auto& types = model_.types_without_rotary;
+    return !std::binary_search(layers.begin(), layers.end(), number) &&
+           std::find(types.begin(), types.end(), type) == types.end();
   }
 
   Index entry_of_layer(const std::vector<Index>& counts, const char* key,
@@ -389,7 +412,9 @@ class HfAttention {
   std::optional<std::vector<Index>> heads_of_layers_, kv_heads_of_layers_;
   std::optional<bool> local_sinks_, global_sinks_;
   std::optional<LayerWindow> window_;
+  const QkNormRow* qk_norm_row_ = nullptr;
   std::optional<LayerQkNorm> qk_norm_;
+  std::optional<double> qkv_clip_;
 };
 
 }  // namespace detail

@@ -130,7 +130,7 @@ inline void hf_set_dbrx_attention(const JsonKeys& whole, nlohmann::json& config)
   if (nested == nullptr) return;
   config.erase(part);
   const JsonKeys keys(*nested, part);
-  keys.find("clip_qkv");  // applied before the rotation
+  if (const auto* clip = keys.find("clip_qkv")) config["clip_qkv"] = *clip;
   if (const auto groups = keys.integer("kv_n_heads")) {
     hf_set_canonical(config, keys, "kv_n_heads", "num_key_value_heads", *groups);
   }
