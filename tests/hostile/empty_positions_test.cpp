@@ -92,7 +92,10 @@ TEST_CASE("positions of no tokens are made at once", "[hostile]") {
     make([&] { (void)Positions::packed({0, n[0] == 0 ? n[0] : 0}, {n[1]}); });
     make([&] { (void)posenc::chatglm_positions({n[0], n[1]}, n[0], 0); });
     make([&] { (void)posenc::PromptPositions{Positions::range(0, 0), {}}.decode(n[0], n[1]); });
-    make([&] { (void)posenc::PromptPositions{Positions::range(0, 0), {n[0]}}.decode(n[0], 0); });
+    make([&] {
+      (void)posenc::PromptPositions{Positions::range(0, 0), {static_cast<double>(n[0])}}.decode(
+          n[0], 0);
+    });
     const Positions none = Positions::ids(n[0], std::vector<Index>{});
     CHECK(none.count() == 0);
     CHECK(Positions::axes({none, none}).count() == 0);
