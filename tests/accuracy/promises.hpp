@@ -56,10 +56,10 @@ inline constexpr Promise rerotate_double{"6", "rotary/rerotate.hpp",
 // Absolute, of cos and sin.
 inline constexpr Promise near_angle{"4e-16", "frequency/angle_policy.hpp",
                                     "double within {} for |a| <= 2^40"};
-inline constexpr Promise far_angle{"1e-13", "frequency/angle_policy.hpp",
+inline constexpr Promise far_angle{"1e-15", "frequency/angle_policy.hpp",
                                    "for |a| <= 2^40, {} to 2^50"};
 inline constexpr Promise last_near_angle{"2^40", "frequency/angle_policy.hpp", "for |a| <= {}, 1e"};
-inline constexpr Promise last_angle{"2^50", "frequency/angle_policy.hpp", "1e-13 to {}"};
+inline constexpr Promise last_angle{"2^50", "frequency/angle_policy.hpp", "1e-15 to {}"};
 inline constexpr Promise mixed_axis{"2e-16", "rotary/mixed_rope.hpp",
                                     "each axis after the first adds {}"};
 

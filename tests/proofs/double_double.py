@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+"""Theorems of double_double.hpp."""
+from __future__ import annotations
+
+from theorems import theorem, translator
+from tools import Gappa, Unproved, literal, power
+from translate import Node, Struct, var
+
+PATH = "core/detail/double_double.hpp"
+
+
+def pair(name):
+    return Struct("DoubleDouble", {"hi": var(name + "h"), "lo": var(name + "l")})
+
+
+def text(node):
+    if node.op in ("var", "const"):
+        return str(node.args[0])
+    if node.op == "neg":
+        return f"(-{text(node.args[0])})"
+    if node.op == "fma":
+        return f"fma({', '.join(map(text, node.args))})"
+    return f"({text(node.args[0])} {dict(add='+', sub='-', mul='*')[node.op]} {text(node.args[1])})"
+
+
+@theorem("two_sum, quick_two_sum and two_product with fma are those of the textbooks")
+def textbook(headers):
+    # The exact sums and products of Knuth and Dekker are proved in the literature. The header must have their operations, in
+    # their order.
+    sums = translator([headers.read(PATH, True)], True, {}, ["DoubleDouble"])
+    expected = {
+        "quick_two_sum": ("(a + b)", "(b - ((a + b) - a))"),
+        "two_sum": ("(a + b)", "((a - ((a + b) - ((a + b) - a))) + (b - ((a + b) - a)))"),
+        "two_product": ("fma(a, b, 0)", "fma(a, b, (-fma(a, b, 0)))"),
+    }
+    for name, want in expected.items():
+        got = sums.call(name, [var("a"), var("b")])
+        if (text(got["hi"]), text(got["lo"])) != want:
+            raise Unproved(f"{name} is {text(got['hi'])}, {text(got['lo'])}")
+
+
+def product(headers, fma):
+    """Proves the relative error of a product, for factors in [1, 2): all others are powers of 2 times these."""
+    read = translator([headers.read(PATH, True)], fma, {}, ["DoubleDouble"])
+    high, last = Node("mul", var("ah"), var("bh")), []
+
+    def quick_two_sum(given):
+        last.append(given)
+        return Struct("DoubleDouble", {"hi": given[0], "lo": given[1]})
+
+    read.overrides["two_product"] = lambda given: Struct("DoubleDouble", {"hi": high, "lo": var("pl")})
+    read.overrides["quick_two_sum"] = quick_two_sum
+    read.call("operator*", [pair("a"), pair("b")], ["DoubleDouble", "DoubleDouble"])
+    if len(last) != 1 or last[0][0] is not high:
+        raise Unproved("the product ends in no quick_two_sum of its high part")
+    g = Gappa()
+    for name in ("ah", "al", "bh", "bl"):
+        g.define(f"{name} = rnd({name}x);")
+    g.let("ph", high)
+    g.cut(high, "ph")
+    g.define("pl = ah * bh - ph;")  # two_product() is exact
+    low = last[0][1]
+    g.let("low", low)
+    g.define("exact = (ah + al) * (bh + bl);")
+    g.hint(f"ph + low - exact -> (low - ({g.raw(low)})){g.below(low)} - al * bl")
+    g.hint("(ph + low - exact) / exact $ ah in 4, bh in 4")
+    g.prove(f"product of DoubleDouble {'with' if fma else 'without'} fma",
+            ["ah in [1, 2]", "bh in [1, 2]", f"|al| <= {literal(power(-53))}", f"|bl| <= {literal(power(-53))}"],
+            [f"|(ph + low - exact) / exact| <= {literal(power(-103))}"])
+    return power(-103)
+
+
+for fma in (True, False):
+    theorem(f"product of two DoubleDouble, {'with' if fma else 'without'} fma", "double_double")(
+        lambda headers, fma=fma: product(headers, fma))

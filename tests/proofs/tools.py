@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: MIT
+"""Writes the questions for Gappa and Sollya, and reads their answers."""
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from fractions import Fraction
+
+from translate import Node, Untranslatable, const
+
+GAPPA = os.environ.get("POSENC_GAPPA", "gappa")
+SOLLYA = os.environ.get("POSENC_SOLLYA", "sollya")
+
+
+class Unproved(Exception):
+    """A tool did not find a proof."""
+
+
+def literal(x):
+    """Returns a number as Gappa reads it, exactly."""
+    x = Fraction(x)
+    exponent = x.denominator.bit_length() - 1
+    if x.denominator != 1 << exponent:
+        raise ValueError(f"{x} is not exact in binary")
+    return f"{x.numerator}b-{exponent}" if exponent else str(x.numerator)
+
+
+def power(exponent):
+    return Fraction(2) ** exponent
+
+
+def upper(x, bits=12):
+    """Rounds a positive number up to a few bits, so that it is exact in binary."""
+    x = Fraction(x)
+    shift = bits - (x.numerator.bit_length() - x.denominator.bit_length())
+    scaled = x * power(shift)
+    return Fraction(-((-scaled.numerator) // scaled.denominator)) * power(-shift)
+
+
+PRECISION = {"double": 53, "float": 24}
+ROUNDING = {"double": "float<ieee_64, ne>", "float": "float<ieee_32, ne>"}
+
+
+class Gappa:
+    """A script: definitions in order, hints, and hypotheses."""
+
+    def __init__(self, real="double"):
+        self.real = real
+        self.lines = [f"@rnd = {ROUNDING[real]};"]
+        self.hints = []
+        self.names, self.texts, self.exacts, self.cuts, self.taken = {}, {}, {}, set(), 0
+
+    def let(self, name, node):
+        """Gives a name of its own to the rounded value of a node."""
+        text = self.rounded_text(node)
+        self.lines.append(f"{name} = {text};")
+        self.texts[text] = name
+        self.names[id(node)] = (name, node)
+        return name
+
+    def cut(self, node, name):
+        """Replaces a node by a variable, about which hypotheses say all that is known."""
+        self.names[id(node)] = (name, node)
+        self.cuts.add(id(node))
+
+    def define(self, text):
+        self.lines.append(text)
+
+    def operand(self, node):
+        if node.op == "var":
+            return node.args[0]
+        if node.op == "const":
+            return self.constant(node.args[0])
+        if id(node) in self.names:
+            return self.names[id(node)][0]
+        text = self.rounded_text(node)
+        if text not in self.texts:
+            self.taken += 1
+            self.texts[text] = f"v{self.taken}"
+            self.lines.append(f"v{self.taken} = {text};")
+        self.names[id(node)] = (self.texts[text], node)
+        return self.texts[text]
+
+    def constant(self, value):
+        value = Fraction(value)
+        if abs(value.numerator).bit_length() - ((value.numerator & -value.numerator).bit_length() - 1 if value else 0) > PRECISION[self.real]:
+            raise Untranslatable(f"{value} is no {self.real}")
+        return f"({literal(value)})" if value < 0 else literal(value)
+
+    def rounded_text(self, node):
+        if node.op == "neg":
+            return f"-{self.operand(node.args[0])}"
+        return f"rnd({self.raw(node)})"
+
+    def raw(self, node):
+        """Returns the operation of a node on rounded operands, before its own rounding."""
+        return self.formula(node, self.operand)
+
+    def below(self, node):
+        """Returns the rounding errors of all operations below a node, as a sum: what its operands differ from exact ones."""
+        found = []
+        def visit(x):
+            if x.op in ("var", "const") or any(x is seen for seen in found) or self.is_cut(x):
+                return
+            for operand in x.args:
+                visit(operand)
+            found.append(x)
+        for operand in node.args:
+            visit(operand)
+        return "".join(f" + ({self.operand(x)} - ({self.raw(x)}))" for x in found)
+
+    def is_cut(self, node):
+        return id(node) in self.names and id(node) in self.cuts
+
+    @staticmethod
+    def formula(node, operand):
+        given = [operand(x) for x in node.args]
+        if node.op == "fma":
+            return f"{given[0]} * {given[1]} + {given[2]}" if given[2] != "0" else f"{given[0]} * {given[1]}"
+        if node.op in ("add", "sub", "mul", "div"):
+            return f"{given[0]} {dict(add='+', sub='-', mul='*', div='/')[node.op]} {given[1]}"
+        raise Untranslatable(f"operation {node.op}")
+
+    def exact(self, node, given=None):
+        """Returns the name of the same expression without rounding; `given` has names for some nodes."""
+        given = given or {}
+        if id(node) in given:
+            return given[id(node)]
+        if node.op == "var":
+            return node.args[0]
+        if node.op == "const":
+            return self.constant(node.args[0])
+        if id(node) in self.exacts:
+            return self.exacts[id(node)]
+        if node.op == "neg":
+            text = f"-{self.exact(node.args[0], given)}"
+        else:
+            text = self.formula(node, lambda x: self.exact(x, given))
+        if ("exact", text) not in self.texts:
+            self.taken += 1
+            self.texts["exact", text] = f"X{self.taken}"
+            self.lines.append(f"X{self.taken} = {text};")
+        self.exacts[id(node)] = self.texts["exact", text]
+        return self.exacts[id(node)]
+
+    def hint(self, text):
+        self.hints.append(text if text.endswith(";") else text + ";")
+
+    def script(self, hypotheses, goals):
+        return "\n".join([*self.lines, "", "{ " + " /\\ ".join(hypotheses) + "\n  -> " + "\n  /\\ ".join(goals) + " }", "", *self.hints, ""])
+
+    def prove(self, what, hypotheses, goals, seconds=100):
+        """Throws Unproved unless Gappa proves all goals; the script goes to stderr of the exception."""
+        script = self.script(hypotheses, goals)
+        log.append((what, script))
+        try:
+            done = subprocess.run([GAPPA, "-Wno-unbound-variable"], input=script,
+                                  capture_output=True, text=True, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            raise Unproved(f"{what}: Gappa needs more than {seconds} s") from None
+        # Gappa believes the equations of hints, and warns unless both sides are the same polynomial.
+        if done.returncode or "arning" in done.stderr:
+            raise Unproved(f"{what}: Gappa finds no proof\n{done.stderr.strip()}")
+        return done.stdout + done.stderr
+
+
+log = []  # the scripts of a run, for --scripts
+
+
+def sollya(script):
+    log.append(("Sollya", script))
+    done = subprocess.run([SOLLYA, "--warnonstderr"], input=script, capture_output=True, text=True, timeout=100)
+    if done.returncode or "error" in done.stdout.lower() or "warning" in done.stderr.lower():
+        raise Unproved(f"Sollya: {done.stdout.strip()} {done.stderr.strip()}")
+    return done.stdout.split()
+
+
+def sollya_expression(node, variable):
+    """Returns an expression in real arithmetic as Sollya reads it."""
+    if node.op == "var":
+        return node.args[0] if node.args[0] != variable else "_x_"
+    if node.op == "const":
+        return f"({node.args[0].numerator} / {node.args[0].denominator})"
+    given = [sollya_expression(x, variable) for x in node.args]
+    if node.op == "fma":
+        return f"({given[0]} * {given[1]} + {given[2]})"
+    return f"({given[0]} {dict(add='+', sub='-', mul='*')[node.op]} {given[1]})"
+
+
+def supremum_norm(node, variable, function, interval, kind="absolute"):
+    """Returns a proved bound of the error of an expression, as a fraction: Sollya's supnorm, whose answer is an enclosure."""
+    low, high = (f"({Fraction(end).numerator} / {Fraction(end).denominator})" for end in interval)
+    expression = sollya_expression(node, variable)
+    # supnorm() takes a polynomial with exact coefficients; horner() expands it, and rational mode keeps numbers exact.
+    answer = sollya(f"prec = 300!; rationalmode = on!; display = powers!;\n"
+                    f"p = horner(expand({expression}));\n"
+                    f"e = supnorm(p, {function}, [{low}; {high}], {kind}, 2^-20);\nprint(sup(e));\nquit;\n")
+    match = re.fullmatch(r"(\d+)\s*\*\s*2\^\(?(-?\d+)\)?", " ".join(answer))
+    if not match:
+        raise Unproved(f"Sollya certifies no bound: {' '.join(answer)}")
+    return int(match[1]) * power(int(match[2]))
