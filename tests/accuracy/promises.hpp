@@ -27,7 +27,8 @@ struct Promise {
 };
 
 // In ulp of the result.
-inline constexpr Promise exp{"1.2", "simd/exp.hpp", "Accuracy: {} ulp; 0 and infinity"};
+inline constexpr Promise exp{"1.2", "simd/exp.hpp", "Accuracy: {} ulp (double 1.25)"};
+inline constexpr Promise exp_double{"1.25", "simd/exp.hpp", "1.2 ulp (double {})"};
 inline constexpr Promise exp_nonpositive{"1.1", "simd/exp.hpp", "Accuracy: {} ulp (1.4 without"};
 inline constexpr Promise exp_nonpositive_without_fma{"1.4", "simd/exp.hpp",
                                                      "1.1 ulp ({} without FMA)"};
@@ -85,6 +86,7 @@ inline constexpr Promise resize{"1e-14", "additive/grid_resize.hpp",
 
 inline constexpr const Promise* all[] = {
     &exp,
+    &exp_double,
     &exp_nonpositive,
     &exp_nonpositive_without_fma,
     &tanh,

@@ -27,32 +27,57 @@ def translator(headers, fma, constants, structs):
     return Translator(headers, fma, constants, {name: headers[0].members(name) for name in structs})
 
 
-def bits_of(x):
-    return struct.unpack(">Q", struct.pack(">d", x))[0]
+FORMATS = {"double": (">d", ">Q", 64), "float": (">f", ">I", 32)}
 
 
-def of_bits(x):
-    return struct.unpack(">d", struct.pack(">Q", x))[0]
+def bits_of(x, real="double"):
+    return struct.unpack(FORMATS[real][1], struct.pack(FORMATS[real][0], x))[0]
 
 
-def value(node, given=None):
-    """Runs an expression in double precision on numbers, as IEEE 754 says."""
+def of_bits(x, real="double"):
+    return struct.unpack(FORMATS[real][0], struct.pack(FORMATS[real][1], x % 2 ** FORMATS[real][2]))[0]
+
+
+def value(node, given=None, real="double", known=None):
+    """Runs an expression on numbers, as IEEE 754 says. `given` has variables by name, and `known` values of some nodes."""
+    if known and id(node) in known:
+        return known[id(node)]
     if node.op == "var":
         return given[node.args[0]]
     if node.op == "const":
         return float(node.args[0])
     if node.op == "bits":
-        return of_bits(node.args[0])
+        return of_bits(node.args[0], real)
     if node.op == "shl":
-        return of_bits((bits_of(value(node.args[0], given)) << int(node.args[1])) % 2 ** 64)
-    args = [value(x, given) for x in node.args]
+        return of_bits(bits_of(value(node.args[0], given, real, known), real) << int(node.args[1]), real)
+    args = [value(x, given, real, known) for x in node.args]
     if node.op == "fma":
         exact = Fraction(args[0]) * Fraction(args[1]) + Fraction(args[2])
-        return float(exact) if exact else args[0] * args[1] + args[2]  # the sign of a zero
-    operations = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "neg": lambda a: -a,
-                  "and": lambda a, b: of_bits(bits_of(a) & bits_of(b)), "xor": lambda a, b: of_bits(bits_of(a) ^ bits_of(b)),
-                  "select": lambda sign, a, b: a if math.copysign(1, sign) < 0 else b}
-    return operations[node.op](*args)
+        result = float(exact) if exact else args[0] * args[1] + args[2]  # the sign of a zero
+    else:
+        operations = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "neg": lambda a: -a,
+                      "and": lambda a, b: of_bits(bits_of(a, real) & bits_of(b, real), real),
+                      "xor": lambda a, b: of_bits(bits_of(a, real) ^ bits_of(b, real), real),
+                      "add_bits": lambda a, b: of_bits(bits_of(a, real) + bits_of(b, real), real),
+                      "select": lambda sign, a, b: a if math.copysign(1, sign) < 0 else b}
+        result = operations[node.op](*args)
+    if real == "float":
+        if float(Fraction(result)) != result or (node.op == "fma" and Fraction(result) != exact):
+            raise ValueError("two roundings")
+        return struct.unpack(">f", struct.pack(">f", result))[0]
+    return result
+
+
+def product(numbers):
+    return math.prod(numbers, start=Fraction(1))
+
+
+def upper_end(answer):
+    """Returns the upper end of the only interval of an answer of Gappa."""
+    found = re.findall(r" in \[[^,]*, (-?\d+)(?:b(-?\d+))?[ \]]", answer)
+    if len(found) != 1:
+        raise ValueError(answer)
+    return Fraction(int(found[0][0])) * Fraction(2) ** int(found[0][1] or 0)
 
 
 class Theorem:

@@ -173,30 +173,62 @@ def sollya(script):
     done = subprocess.run([SOLLYA, "--warnonstderr"], input=script, capture_output=True, text=True, timeout=100)
     if done.returncode or "error" in done.stdout.lower() or "warning" in done.stderr.lower():
         raise Unproved(f"Sollya: {done.stdout.strip()} {done.stderr.strip()}")
-    return done.stdout.split()
+    return done.stdout
 
 
-def sollya_expression(node, variable):
-    """Returns an expression in real arithmetic as Sollya reads it."""
+def sollya_expression(node, given):
+    """Returns an expression in real arithmetic as Sollya reads it; `given` has the text of some nodes."""
+    if id(node) in given:
+        return given[id(node)]
     if node.op == "var":
-        return node.args[0] if node.args[0] != variable else "_x_"
+        return "_x_"
     if node.op == "const":
-        return f"({node.args[0].numerator} / {node.args[0].denominator})"
-    given = [sollya_expression(x, variable) for x in node.args]
+        return fraction(node.args[0])
+    operands = [sollya_expression(x, given) for x in node.args]
     if node.op == "fma":
-        return f"({given[0]} * {given[1]} + {given[2]})"
-    return f"({given[0]} {dict(add='+', sub='-', mul='*')[node.op]} {given[1]})"
+        return f"({operands[0]} * {operands[1]} + {operands[2]})"
+    return f"({operands[0]} {dict(add='+', sub='-', mul='*')[node.op]} {operands[1]})"
 
 
-def supremum_norm(node, variable, function, interval, kind="absolute"):
-    """Returns a proved bound of the error of an expression, as a fraction: Sollya's supnorm, whose answer is an enclosure."""
-    low, high = (f"({Fraction(end).numerator} / {Fraction(end).denominator})" for end in interval)
-    expression = sollya_expression(node, variable)
-    # supnorm() takes a polynomial with exact coefficients; horner() expands it, and rational mode keeps numbers exact.
-    answer = sollya(f"prec = 300!; rationalmode = on!; display = powers!;\n"
-                    f"p = horner(expand({expression}));\n"
-                    f"e = supnorm(p, {function}, [{low}; {high}], {kind}, 2^-20);\nprint(sup(e));\nquit;\n")
-    match = re.fullmatch(r"(\d+)\s*\*\s*2\^\(?(-?\d+)\)?", " ".join(answer))
-    if not match:
-        raise Unproved(f"Sollya certifies no bound: {' '.join(answer)}")
-    return int(match[1]) * power(int(match[2]))
+def supremum_norms(node, function, intervals, given=None, scale=1):
+    """Returns proved bounds of |node / scale - function| on intervals: Sollya's supnorm, whose answers are enclosures."""
+    # supnorm() takes a polynomial whose coefficients are exact: rational mode expands it without rounding.
+    script = (f"prec = 300!; rationalmode = on!; display = powers!;\n"
+              f"p = horner(expand(({sollya_expression(node, given or {})}) / {fraction(scale)}));\n")
+    for low, high in intervals:
+        script += f"print(sup(supnorm(p, {function}, [{fraction(low)}; {fraction(high)}], absolute, 2^-20)));\n"
+    return bounds_of(script, len(intervals))
+
+
+def supremum_norm(node, function, interval):
+    return supremum_norms(node, function, [interval])[0]
+
+
+def largest_magnitudes(expressions):
+    """Returns proved bounds of the magnitudes of constants, by Sollya's interval arithmetic."""
+    script = "prec = 400!; display = powers!;\n"
+    for expression in expressions:
+        script += f"print(round(sup(abs([{expression}])), 53, RU));\n"
+    return bounds_of(script, len(expressions))
+
+
+def largest_magnitude(expression):
+    return largest_magnitudes([expression])[0]
+
+
+answers = {}  # of Sollya, by script: theorems with and without fma ask alike
+
+
+def bounds_of(script, count):
+    """Runs a script that prints numbers, one a line, and returns them."""
+    if script not in answers:
+        answers[script] = sollya(script + "quit;\n").strip().splitlines()
+    found = [re.fullmatch(r"(\d+)(?:\s*\*\s*2\^\(?(-?\d+)\)?)?", line.strip()) for line in answers[script]]
+    if len(found) != count or not all(found):
+        raise Unproved(f"Sollya certifies no bound: {' '.join(answers[script])}")
+    return [int(match[1]) * power(int(match[2] or 0)) for match in found]
+
+
+def fraction(x):
+    """Returns a number as Sollya reads it."""
+    return f"({Fraction(x).numerator} / {Fraction(x).denominator})"

@@ -537,7 +537,8 @@ class Body:
         name = token
         if name in TEMPLATES or (self.peek() == "<" and self.peek(2) == ">"):
             while not name.endswith(">"):
-                name += self.take()
+                token = self.take()
+                name += str(self.variables.get(token, token))
         if self.peek() == "(" or (self.peek() == "{" and name in ("T", "DoubleDouble")):
             closing = ")" if self.take() == "(" else "}"
             given = self.arguments(closing)
