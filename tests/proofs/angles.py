@@ -245,6 +245,17 @@ def stated_polynomials(headers):
     approximation(headers, Fraction(9, 16), stated.groups())
 
 
+@theorem("cos and sin are at most 1 in magnitude")
+def at_most_1(headers):
+    for fma in (True, False):
+        values = translator(headers, fma).call("cos_sin_reduced", [var("r")])
+        g = Gappa()
+        g.define("r = rnd(rx);")
+        cos, sin = g.operand(values["cos"]), g.operand(values["sin"])
+        g.hint(f"{cos}, {sin} $ r in 16")
+        g.prove("magnitude of cos and sin", [f"|r| <= {literal(REMAINDER[False, 'far'][0])}"], [f"{cos} in [0, 1]", f"|{sin}| <= 1"])
+
+
 for domain, promise in (("near", "near_angle"), ("far", "far_angle")):
     for fma in (True, False):
         words = f"cos and sin in double, |angle| <= 2^{40 if domain == 'near' else 50}, {'with' if fma else 'without'} fma"

@@ -20,7 +20,7 @@ sys.dont_write_bytecode = True
 import theorems  # noqa: E402
 import tools  # noqa: E402
 from translate import ROOT, Untranslatable  # noqa: E402
-import angles, double_double, elementary  # noqa: E402, E401, F401: they add their theorems to the list
+import angles, double_double, elementary, frequencies, rotation  # noqa: E402, E401, F401: they add their theorems to the list
 
 
 def missing_tools():
