@@ -80,20 +80,25 @@ def pieces(real, error):
     return found
 
 
-def in_ulp(real, result, r, error, scale=1):
-    """Returns a proved bound of the error of `result`, scale * exp(r), in ulp; r itself has an error."""
-    parts = pieces(real, error)
-    approximate = supremum_norms(result, "exp(x)", [part[:2] for part in parts], {id(r): "_x_"}, scale)
+def piece_errors(real, result, r, parts, scale=1, function="exp(x)"):
+    """Returns proved bounds of |result / scale - function of the exact remainder| on intervals of r."""
+    approximate = supremum_norms(result, function, [part[:2] for part in parts], {id(r): "_x_"}, scale)
     slopes = largest_magnitudes([f"exp({fraction(high + off)})" for _, high, _, off in parts])
-    worst = Fraction(0)
-    for (low, high, unit, off), of_polynomial, slope in zip(parts, approximate, slopes):
+    found = []
+    for (low, high, _, off), of_polynomial, slope in zip(parts, approximate, slopes):
         g = Gappa(real)
         g.define("r = rnd(rx);")
         g.cut(r, "r")
         rounded, exact = g.operand(result), g.exact(result, {id(r): "r"})
         answer = g.prove("evaluation of exp", [f"r in [{literal(low)}, {literal(high)}]"], [f"|{rounded} - {exact}| in ?"])
-        worst = max(worst, (theorems.upper_end(answer) / scale + of_polynomial + slope * off) / unit)
-    return worst / power(1 - PRECISION[real])
+        found.append(theorems.upper_end(answer) / scale + of_polynomial + slope * off)
+    return found
+
+
+def in_ulp(real, result, r, error, scale=1):
+    """Returns a proved bound of the error of `result`, scale * exp(r), in ulp; r itself has an error."""
+    parts = pieces(real, error)
+    return max(found / part[2] for found, part in zip(piece_errors(real, result, r, parts, scale), parts)) / power(1 - PRECISION[real])
 
 
 NORMAL = {"float": range(-126, 129), "double": range(-1022, 1025)}  # n of normal results

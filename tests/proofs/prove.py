@@ -9,6 +9,8 @@
 Ends with 77 if a tool is missing, with 1 if a theorem is not proved.
 """
 import argparse
+import concurrent.futures
+import os
 import pathlib
 import re
 import shutil
@@ -20,7 +22,7 @@ sys.dont_write_bytecode = True
 import theorems  # noqa: E402
 import tools  # noqa: E402
 from translate import ROOT, Untranslatable  # noqa: E402
-import angles, double_double, elementary, frequencies, rotation  # noqa: E402, E401, F401: they add their theorems to the list
+import angles, double_double, elementary, frequencies, hyperbolic, rotation  # noqa: E402, E401, F401: they add their theorems to the list
 
 
 def missing_tools():
@@ -29,6 +31,22 @@ def missing_tools():
     if missing:
         print(f"skipped: no {' and no '.join(missing)}; cmake/install-deps.sh proofs")
     return missing
+
+
+def judge(theorem, headers, promised):
+    """Returns whether a theorem is proved and its bound keeps the promise, and a line about it."""
+    start = time.time()
+    try:
+        bound = theorem.prove(headers)
+        compared = ""
+        if bound is not None:
+            number = promised[theorem.promise]
+            compared = f": {float(bound):.4g}, {theorem.promise} promises {float(number):.4g}"
+            if bound > number:
+                raise tools.Unproved("the bound is" + compared[1:])
+        return True, f"proved    {theorem.words}{compared} ({time.time() - start:.1f} s)"
+    except (tools.Unproved, Untranslatable) as error:
+        return False, f"NOT       {theorem.words}: {error}"
 
 
 def main():
@@ -41,30 +59,21 @@ def main():
         return 77
     headers = theorems.Headers(chosen.headers)
     promised = theorems.promises(headers)
-    failed = proved = 0
-    for theorem in theorems.THEOREMS:
-        if not all(word in theorem.words for word in chosen.words):
-            continue
-        start = time.time()
-        try:
-            bound = theorem.prove(headers)
-            number = theorem.promise and promised[theorem.promise]
-            if bound is not None and bound > number:
-                raise tools.Unproved(f"proved is {float(bound):.4g}, but {theorem.promise} promises {float(number):.4g}")
-            of = f": {float(bound):.4g}, {theorem.promise} promises {float(number):.4g}" if bound is not None else ""
-            print(f"proved    {theorem.words}{of} ({time.time() - start:.1f} s)")
-            proved += 1
-        except (tools.Unproved, Untranslatable) as error:
-            print(f"NOT       {theorem.words}: {error}")
-            failed += 1
+    asked = [theorem for theorem in theorems.THEOREMS if all(word in theorem.words for word in chosen.words)]
+    # The tools run beside each other.
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for holds, text in pool.map(lambda theorem: judge(theorem, headers, promised), asked):
+            print(text, flush=True)
+            failed += not holds
     if chosen.scripts:
         folder = pathlib.Path(chosen.scripts)
         folder.mkdir(parents=True, exist_ok=True)
         for i, (what, script) in enumerate(tools.log, 1):
             name = re.sub(r"\W+", "_", what)
             (folder / f"{i:03}_{name}{'.sollya' if what == 'Sollya' else '.g'}").write_text(script)
-    print(f"{proved} theorems proved, {failed} not")
-    return 1 if failed or not proved else 0
+    print(f"{len(asked) - failed} theorems proved, {failed} not")
+    return 1 if failed or not asked else 0
 
 
 if __name__ == "__main__":

@@ -73,8 +73,11 @@ def product(numbers):
 
 
 def upper_end(answer):
-    """Returns the upper end of the only interval of an answer of Gappa."""
-    found = re.findall(r" in \[[^,]*, (-?\d+)(?:b(-?\d+))?[ \]]", answer)
+    """Returns the upper end of the only interval of an answer of Gappa; 0 if no number fulfils the hypotheses."""
+    if "anything can be proved" in answer:
+        return Fraction(0)
+    number = r"(-?\d+)(?:b(-?\d+))?(?: \{[^}]*\})?"
+    found = [match[2:] for match in re.findall(rf" in \[{number}, {number}\]", answer)]
     if len(found) != 1:
         raise ValueError(answer)
     return Fraction(int(found[0][0])) * Fraction(2) ** int(found[0][1] or 0)
