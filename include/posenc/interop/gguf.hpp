@@ -169,13 +169,14 @@ class GgufReader {
         keys_.integer("attention.sliding_window").value_or(0) > 0 &&
         (entry_.rope.nope_layers != GgufNopeLayers::GlobalOf64 || gguf_has_64_layers(keys_));
     bool has_keys = false;
-    for (const char* name :
-         {"rope.freq_base_swa", "rope.dimension_count_swa", "attention.key_length_swa"}) {
+    for (const char* name : {"rope.freq_base_swa", "rope.dimension_count_swa",
+                             "attention.key_length_swa", "attention.key_length_mla_swa"}) {
       if (!keys_.has(name)) continue;
       if (!has_window) keys_.reject(name, "has no effect without attention.sliding_window");
       has_keys = true;
     }
-    return has_window && (entry_.rope.local != GgufLocal::AsGlobal || has_keys);
+    return has_window &&
+           (entry_.rope.local != GgufLocal::AsGlobal || entry_.rope.global_part != 1 || has_keys);
   }
 
   PairingKind pairing() const {
@@ -218,7 +219,8 @@ class GgufReader {
 
   RotarySettings global_rotary() const {
     RotarySettings rotary{.pairing = pairing(), .head_dim = head_dim()};
-    const Index dim = keys_.integer("rope.dimension_count").value_or(rotary.head_dim);
+    const Index dim =
+        keys_.integer("rope.dimension_count").value_or(rotary.head_dim) / entry_.rope.global_part;
     checked_width(keys_, "rope.dimension_count", dim);
     if (entry_.rope.rotary_is_last) rotary.rotary_offset = rotary.head_dim - dim;
     rotary.axes = axes(dim / 2);
@@ -229,25 +231,36 @@ class GgufReader {
     return rotary;
   }
 
-  /// Returns the rotation of local layers: the global one without scaling, and with the keys of
-  /// local layers.
+  /// Returns the rotation of local layers: the global one with the keys of local layers, and without
+  /// scaling where the architecture scales global layers alone.
   RotarySettings local_rotary(const RotarySettings& global) const {
-    const bool unscaled = std::holds_alternative<Unscaled>(global.rule);
-    if (!unscaled && entry_.rope.local != GgufLocal::Unscaled) {
-      fail<ConfigError>(GgufKeys::function, "whether scaling applies to the local layers of '",
-                        model_.model_type, "' is unknown");
-    }
     RotarySettings rotary = global;
-    rotary.head_dim = keys_.integer("attention.key_length_swa").value_or(global.head_dim);
-    const Index global_dim = rotary_dim(global);
+    for (const char* name : {"attention.key_length_swa", "attention.key_length_mla_swa"}) {
+      rotary.head_dim = keys_.integer(name).value_or(rotary.head_dim);
+    }
+    const Index widest = rotary_dim(global) * entry_.rope.global_part;
     const Index dim =
-        keys_.integer("rope.dimension_count_swa").value_or((std::min)(global_dim, rotary.head_dim));
+        keys_.integer("rope.dimension_count_swa").value_or((std::min)(widest, rotary.head_dim));
     checked_width(keys_, "rope.dimension_count_swa", dim);
+    if (entry_.rope.rotary_is_last) rotary.rotary_offset = rotary.head_dim - dim;
     const double default_base = entry_.rope.local_base != 0
                                     ? entry_.rope.local_base
                                     : keys_.real("rope.freq_base").value_or(10000);
-    rotary.rule = Unscaled{.rotary_dim = dim,
-                           .base = keys_.real("rope.freq_base_swa").value_or(default_base)};
+    const double base = keys_.real("rope.freq_base_swa").value_or(default_base);
+    if (entry_.rope.local == GgufLocal::Unscaled || std::holds_alternative<Unscaled>(global.rule)) {
+      rotary.rule = Unscaled{.rotary_dim = dim, .base = base};
+      return rotary;
+    }
+    const bool has_tensors = std::holds_alternative<DivisorScaling>(global.rule) ||
+                             std::holds_alternative<LongRopeScaling>(global.rule);
+    if (has_tensors) {
+      fail<ConfigError>(GgufKeys::function, "whether scaling applies to the local layers of '",
+                        model_.model_type, "' is unknown");
+    }
+    rotary.rule = gguf_rule(keys_, {.rotary_dim = dim,
+                                    .base = base,
+                                    .architecture = &entry_,
+                                    .attn_factor = options_.attn_factor});
     return rotary;
   }
 

@@ -186,6 +186,8 @@ inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context
   if (keys.real("rope.scaling.yarn_ext_factor").value_or(1) != 1) {
     keys.reject("rope.scaling.yarn_ext_factor", "is not 1, which is not supported");
   }
+  rule.beta_fast =
+      keys.real("rope.scaling.yarn_beta_fast").value_or(context.architecture->rope.beta_fast);
   rule.truncate = context.architecture->rope.rounds_ramp;
   gguf_yarn_magnitude(keys, context, rule);
   return rule;

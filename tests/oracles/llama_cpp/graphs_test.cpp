@@ -78,7 +78,8 @@ std::string difference(const AnyRope& rope, const Rotation& rotation, Index head
       const double angle = frequency * static_cast<double>(position + 9);
       const double bound = 3e-6 + angle * static_cast<double>(pair + 2) * 2.4e-7;
       for (const Index channel : {first(pair), second(pair)}) {
-        const double ours = row[offset + channel], theirs = output[static_cast<std::size_t>(channel)];
+        const double ours = row[offset + channel],
+                     theirs = output[static_cast<std::size_t>(channel)];
         if (!(std::abs(ours - theirs) <= bound)) {
           std::ostringstream text;
           text << "channel " << channel << " at position " << position << " is " << ours << ", not "
@@ -197,7 +198,8 @@ class Comparison {
       one.window = posenc::LayerWindow{};
       one.output_inverse_rotated = false;
     }
-    const std::vector<float> sinks(attention.sinks.value_or(false) ? attention.heads.value_or(1) : 0);
+    const std::vector<float> sinks(attention.sinks.value_or(false) ? attention.heads.value_or(1)
+                                                                   : 0);
     const auto options = posenc::attention_options<float>(model, number, sinks);
     const double scale = *options.scale * options.softmax_scale_multiplier;
     std::ostringstream text;
@@ -210,7 +212,9 @@ class Comparison {
         const double recorded =
             layer.temperature ? llama_cpp::number(recordings().row(*layer.temperature)[i]) : 1;
         const double ours =
-            options.temperature ? options.temperature(static_cast<double>(variant_.first + queries[i])) : 1;
+            options.temperature
+                ? options.temperature(static_cast<double>(variant_.first + queries[i]))
+                : 1;
         if (is_near(ours, recorded)) continue;
         text << "the temperature of query " << queries[i] << " is " << ours << ", not " << recorded;
         break;

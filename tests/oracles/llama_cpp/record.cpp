@@ -47,11 +47,10 @@ F* function(void* library, const char* name) {
   }
   return reinterpret_cast<F*>(found);
 }
-#define BASE(name, ...)                             \
-  ([] {                                             \
-    static auto* found =                            \
-        function<__VA_ARGS__>(base_library, #name); \
-    return found;                                   \
+#define BASE(name, ...)                                              \
+  ([] {                                                              \
+    static auto* found = function<__VA_ARGS__>(base_library, #name); \
+    return found;                                                    \
   }())
 
 std::string json_text(const std::string& text) {
@@ -125,74 +124,82 @@ void print_inputs() {
       }
       values += (i ? "," : "") + number(value);
     }
-    print("{\"input\":%s,\"extents\":[%ld,%ld,%ld,%ld],\"values\":[%s]}", json_text(input(tensor)).c_str(),
-          tensor->extents[0], tensor->extents[1], tensor->extents[2], tensor->extents[3],
-          values.c_str());
+    print("{\"input\":%s,\"extents\":[%ld,%ld,%ld,%ld],\"values\":[%s]}",
+          json_text(input(tensor)).c_str(), tensor->extents[0], tensor->extents[1],
+          tensor->extents[2], tensor->extents[3], values.c_str());
   }
 }
 
-void print_rope(const Tensor* a, const Tensor* result, const Tensor* factors, int n, const int* sections, int mode, int original,
-                float base, float scale, float ext, float attn, float fast, float slow) {
+void print_rope(const Tensor* a, const Tensor* result, const Tensor* factors, int n,
+                const int* sections, int mode, int original, float base, float scale, float ext,
+                float attn, float fast, float slow) {
   static constexpr int none[4] = {0, 0, 0, 0};
   if (sections == nullptr) sections = none;
-  print("{\"op\":\"rope\",\"a\":%s,\"result\":\"%p\",\"width\":%ld,\"n\":%d,\"mode\":%d,\"original\":%d,\"base\":%.9g,"
-        "\"scale\":%.9g,\"ext\":%.9g,\"attn\":%.9g,\"fast\":%.9g,\"slow\":%.9g,"
-        "\"sections\":[%d,%d,%d,%d],\"factors\":%s}",
-        json_text(name_of(a)).c_str(), static_cast<const void*>(result), a->extents[0], n, mode, original, base, scale, ext, attn, fast,
-        slow, sections[0], sections[1], sections[2], sections[3], json_text(name_of(factors)).c_str());
+  print(
+      "{\"op\":\"rope\",\"a\":%s,\"result\":\"%p\",\"width\":%ld,\"n\":%d,\"mode\":%d,\"original\":"
+      "%d,\"base\":%.9g,"
+      "\"scale\":%.9g,\"ext\":%.9g,\"attn\":%.9g,\"fast\":%.9g,\"slow\":%.9g,"
+      "\"sections\":[%d,%d,%d,%d],\"factors\":%s}",
+      json_text(name_of(a)).c_str(), static_cast<const void*>(result), a->extents[0], n, mode,
+      original, base, scale, ext, attn, fast, slow, sections[0], sections[1], sections[2],
+      sections[3], json_text(name_of(factors)).c_str());
 }
 
 std::string said;
 
 }  // namespace
 
-#define ROPE_PARAMETERS                                                                          \
-  Context *c, Tensor *a, Tensor *b, Tensor *f, int n, int mode, int original, float base,        \
+#define ROPE_PARAMETERS                                                                   \
+  Context *c, Tensor *a, Tensor *b, Tensor *f, int n, int mode, int original, float base, \
       float scale, float ext, float attn, float fast, float slow
-#define ROPE(name)                                                                               \
-  Tensor* name(ROPE_PARAMETERS) {                                                                \
-    Tensor* r = BASE(name, Tensor*(ROPE_PARAMETERS))(c, a, b, f, n, mode, original, base, scale, \
-                                                     ext, attn, fast, slow);                     \
-    print_rope(a, r, f, n, nullptr, mode, original, base, scale, ext, attn, fast, slow);         \
-    return r;                                                                                    \
+#define ROPE(name)                                                                                 \
+  Tensor* name(ROPE_PARAMETERS) {                                                                  \
+    Tensor* r = BASE(name, Tensor * (ROPE_PARAMETERS))(c, a, b, f, n, mode, original, base, scale, \
+                                                       ext, attn, fast, slow);                     \
+    print_rope(a, r, f, n, nullptr, mode, original, base, scale, ext, attn, fast, slow);           \
+    return r;                                                                                      \
   }
 extern "C" {
 ROPE(ggml_rope_ext)
 ROPE(ggml_rope_ext_inplace)
 ROPE(ggml_rope_ext_back)
 Tensor* ggml_rope(Context* c, Tensor* a, Tensor* b, int n, int mode) {
-  Tensor* r = BASE(ggml_rope, Tensor*(Context*, Tensor*, Tensor*, int, int))(c, a, b, n, mode);
+  Tensor* r = BASE(ggml_rope, Tensor * (Context*, Tensor*, Tensor*, int, int))(c, a, b, n, mode);
   print_rope(a, r, nullptr, n, nullptr, mode, 0, 10000, 1, 0, 1, 0, 0);
   return r;
 }
 Tensor* ggml_rope_multi(Context* c, Tensor* a, Tensor* b, Tensor* f, int n, int s[4], int mode,
                         int original, float base, float scale, float ext, float attn, float fast,
                         float slow) {
-  Tensor* r = BASE(ggml_rope_multi, Tensor*(Context*, Tensor*, Tensor*, Tensor*, int, int*, int, int, float, float,
-                           float, float, float, float))(c, a, b, f, n, s, mode, original, base,
-                                                        scale, ext, attn, fast, slow);
+  Tensor* r = BASE(ggml_rope_multi, Tensor * (Context*, Tensor*, Tensor*, Tensor*, int, int*, int,
+                                              int, float, float, float, float, float, float))(
+      c, a, b, f, n, s, mode, original, base, scale, ext, attn, fast, slow);
   print_rope(a, r, f, n, s, mode, original, base, scale, ext, attn, fast, slow);
   return r;
 }
 Tensor* ggml_rope_set_offset(Tensor* a, std::intptr_t offset, std::intptr_t other) {
-  print("{\"op\":\"offset\",\"result\":\"%p\",\"offset\":%d}", static_cast<void*>(a), static_cast<int>(offset));
-  return BASE(ggml_rope_set_offset, Tensor*(Tensor*, std::intptr_t, std::intptr_t))(a, offset, other);
+  print("{\"op\":\"offset\",\"result\":\"%p\",\"offset\":%d}", static_cast<void*>(a),
+        static_cast<int>(offset));
+  return BASE(ggml_rope_set_offset, Tensor * (Tensor*, std::intptr_t, std::intptr_t))(a, offset,
+                                                                                      other);
 }
 Tensor* ggml_soft_max_ext(Context* c, Tensor* a, Tensor* m, float scale, float bias) {
-  print("{\"op\":\"softmax\",\"a\":%s,\"mask\":%s,\"scale\":%.9g,\"max_bias\":%.9g,\"cap\":0}", json_text(name_of(a)).c_str(),
-        json_text(input(m)).c_str(), scale, bias);
-  return BASE(ggml_soft_max_ext, Tensor*(Context*, Tensor*, Tensor*, float, float))(c, a, m, scale, bias);
+  print("{\"op\":\"softmax\",\"a\":%s,\"mask\":%s,\"scale\":%.9g,\"max_bias\":%.9g,\"cap\":0}",
+        json_text(name_of(a)).c_str(), json_text(input(m)).c_str(), scale, bias);
+  return BASE(ggml_soft_max_ext, Tensor * (Context*, Tensor*, Tensor*, float, float))(c, a, m,
+                                                                                      scale, bias);
 }
 Tensor* ggml_soft_max(Context* c, Tensor* a) {
-  print("{\"op\":\"softmax\",\"a\":%s,\"mask\":\"\",\"scale\":1,\"max_bias\":0,\"cap\":0}", json_text(name_of(a)).c_str());
-  return BASE(ggml_soft_max, Tensor*(Context*, Tensor*))(c, a);
+  print("{\"op\":\"softmax\",\"a\":%s,\"mask\":\"\",\"scale\":1,\"max_bias\":0,\"cap\":0}",
+        json_text(name_of(a)).c_str());
+  return BASE(ggml_soft_max, Tensor * (Context*, Tensor*))(c, a);
 }
 Tensor* ggml_flash_attn_ext(Context* c, Tensor* q, Tensor* k, Tensor* v, Tensor* m, float scale,
                             float bias, float cap) {
   print("{\"op\":\"softmax\",\"a\":%s,\"mask\":%s,\"scale\":%.9g,\"max_bias\":%.9g,\"cap\":%.9g}",
         json_text(name_of(q)).c_str(), json_text(input(m)).c_str(), scale, bias, cap);
-  return BASE(ggml_flash_attn_ext, Tensor*(Context*, Tensor*, Tensor*, Tensor*, Tensor*, float, float, float))(
-      c, q, k, v, m, scale, bias, cap);
+  return BASE(ggml_flash_attn_ext, Tensor * (Context*, Tensor*, Tensor*, Tensor*, Tensor*, float,
+                                             float, float))(c, q, k, v, m, scale, bias, cap);
 }
 void ggml_flash_attn_ext_add_sinks(Tensor* a, Tensor* sinks) {
   if (sinks) print("{\"op\":\"sinks\"}");
@@ -204,16 +211,17 @@ void ggml_soft_max_add_sinks(Tensor* a, Tensor* sinks) {
 }
 Tensor* ggml_scale(Context* c, Tensor* a, float factor) {
   print("{\"op\":\"scale\",\"a\":%s,\"factor\":%.9g}", json_text(name_of(a)).c_str(), factor);
-  return BASE(ggml_scale, Tensor*(Context*, Tensor*, float))(c, a, factor);
+  return BASE(ggml_scale, Tensor * (Context*, Tensor*, float))(c, a, factor);
 }
 Tensor* ggml_tanh(Context* c, Tensor* a) {
   print("{\"op\":\"tanh\",\"a\":%s}", json_text(name_of(a)).c_str());
-  return BASE(ggml_tanh, Tensor*(Context*, Tensor*))(c, a);
+  return BASE(ggml_tanh, Tensor * (Context*, Tensor*))(c, a);
 }
 Tensor* ggml_mul(Context* c, Tensor* a, Tensor* b) {
   if (is_temperature(name_of(b)))
-    print("{\"op\":\"mul\",\"a\":%s,\"b\":%s}", json_text(name_of(a)).c_str(), json_text(input(b)).c_str());
-  return BASE(ggml_mul, Tensor*(Context*, Tensor*, Tensor*))(c, a, b);
+    print("{\"op\":\"mul\",\"a\":%s,\"b\":%s}", json_text(name_of(a)).c_str(),
+          json_text(input(b)).c_str());
+  return BASE(ggml_mul, Tensor * (Context*, Tensor*, Tensor*))(c, a, b);
 }
 int ggml_backend_sched_graph_compute_async(void* scheduler, void* graph) {
   if (is_recording) print_inputs();  // they are set now, and their memory is reused later
@@ -225,8 +233,9 @@ Tensor* ggml_format_name(Tensor* tensor, const char* format, ...) {
   va_start(arguments, format);
   std::vsnprintf(name, sizeof name, format, arguments);
   va_end(arguments);
-  if (std::strncmp(name, "cache", 5) != 0) print("{\"op\":\"name\",\"a\":%s}", json_text(name).c_str());
-  return BASE(ggml_set_name, Tensor*(Tensor*, const char*))(tensor, name);
+  if (std::strncmp(name, "cache", 5) != 0)
+    print("{\"op\":\"name\",\"a\":%s}", json_text(name).c_str());
+  return BASE(ggml_set_name, Tensor * (Tensor*, const char*))(tensor, name);
 }
 }
 
@@ -248,7 +257,8 @@ void load(std::istringstream& line) {
   std::uint32_t context_size = 0;
   std::int32_t first = 0, tokens = 0;
   line >> file >> context_size >> first >> tokens;
-  auto* load_model = function<void*(const char*, Parameters)>(llama_library, "llama_model_load_from_file");
+  auto* load_model =
+      function<void*(const char*, Parameters)>(llama_library, "llama_model_load_from_file");
   auto* model_defaults = function<Parameters()>(llama_library, "llama_model_default_params");
   auto* context_defaults = function<Parameters()>(llama_library, "llama_context_default_params");
   auto* make_context = function<void*(void*, Parameters)>(llama_library, "llama_init_from_model");
@@ -257,7 +267,8 @@ void load(std::istringstream& line) {
   auto* decode = function<std::int32_t(void*, Batch)>(llama_library, "llama_decode");
   auto* set_threads =
       function<void(void*, std::int32_t, std::int32_t)>(llama_library, "llama_set_n_threads");
-  auto* make_batch = function<Batch(std::int32_t, std::int32_t, std::int32_t)>(llama_library, "llama_batch_init");
+  auto* make_batch =
+      function<Batch(std::int32_t, std::int32_t, std::int32_t)>(llama_library, "llama_batch_init");
   auto* free_batch = function<void(Batch)>(llama_library, "llama_batch_free");
 
   said.clear();
@@ -301,32 +312,45 @@ void rotate(std::istringstream& line) {
   line >> position;
   std::vector<float> factors;
   for (float factor = 0; line >> factor;) factors.push_back(factor);
-  struct { std::size_t size; void* memory; bool without_data; } setting{std::size_t{1} << 20, nullptr, true};
-  Context* c = BASE(ggml_init, Context*(decltype(setting)))(setting);
-  const auto tensor = BASE(ggml_new_tensor_4d, Tensor*(Context*, int, std::int64_t, std::int64_t, std::int64_t, std::int64_t));
+  struct {
+    std::size_t size;
+    void* memory;
+    bool without_data;
+  } setting{std::size_t{1} << 20, nullptr, true};
+  Context* c = BASE(ggml_init, Context * (decltype(setting)))(setting);
+  const auto tensor = BASE(ggml_new_tensor_4d, Tensor * (Context*, int, std::int64_t, std::int64_t,
+                                                         std::int64_t, std::int64_t));
   Tensor* x = tensor(c, 0, width, 1, 1, 1);
   const bool has_axes = (mode & 8) != 0;
   Tensor* p = tensor(c, 26, has_axes ? 4 : 1, 1, 1, 1);  // 26: int32
-  Tensor* f = factors.empty() ? nullptr : tensor(c, 0, static_cast<std::int64_t>(factors.size()), 1, 1, 1);
-  Tensor* y = has_axes ? ggml_rope_multi(c, x, p, f, n, sections, mode, original, base, scale, ext, attn, fast, slow)
-                       : ggml_rope_ext(c, x, p, f, n, mode, original, base, scale, ext, attn, fast, slow);
+  Tensor* f =
+      factors.empty() ? nullptr : tensor(c, 0, static_cast<std::int64_t>(factors.size()), 1, 1, 1);
+  Tensor* y =
+      has_axes ? ggml_rope_multi(c, x, p, f, n, sections, mode, original, base, scale, ext, attn,
+                                 fast, slow)
+               : ggml_rope_ext(c, x, p, f, n, mode, original, base, scale, ext, attn, fast, slow);
   struct Graph;
-  Graph* graph = BASE(ggml_new_graph, Graph*(Context*))(c);
+  Graph* graph = BASE(ggml_new_graph, Graph * (Context*))(c);
   BASE(ggml_build_forward_expand, void(Graph*, Tensor*))(graph, y);
-  static void* backend = function<void*(int, const char*)>(registry_library, "ggml_backend_init_by_type")(0, nullptr);
+  static void* backend =
+      function<void*(int, const char*)>(registry_library, "ggml_backend_init_by_type")(0, nullptr);
   void* buffer = BASE(ggml_backend_alloc_ctx_tensors, void*(Context*, void*))(c, backend);
-  const auto set = BASE(ggml_backend_tensor_set, void(Tensor*, const void*, std::size_t, std::size_t));
+  const auto set =
+      BASE(ggml_backend_tensor_set, void(Tensor*, const void*, std::size_t, std::size_t));
   std::vector<float> values(static_cast<std::size_t>(width));
-  for (int i = 0; i < width; ++i) values[static_cast<std::size_t>(i)] = static_cast<float>((7 * i + 3) % 11 - 5) / 4;
+  for (int i = 0; i < width; ++i)
+    values[static_cast<std::size_t>(i)] = static_cast<float>((7 * i + 3) % 11 - 5) / 4;
   set(x, values.data(), 0, values.size() * 4);
-  const std::int32_t positions[4] = {position, position + 3, position + 6, position + 9};  // by axis
+  const std::int32_t positions[4] = {position, position + 3, position + 6,
+                                     position + 9};  // by axis
   set(p, positions, 0, has_axes ? 16 : 4);
   if (f != nullptr) set(f, factors.data(), 0, factors.size() * 4);
   BASE(ggml_backend_graph_compute, int(void*, Graph*))(backend, graph);
   BASE(ggml_backend_tensor_get, void(const Tensor*, void*, std::size_t, std::size_t))
   (y, values.data(), 0, values.size() * 4);
   std::printf("{\"end\":\"rotated\",\"values\":[");
-  for (std::size_t i = 0; i < values.size(); ++i) std::printf("%s%s", i ? "," : "", number(values[i]).c_str());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    std::printf("%s%s", i ? "," : "", number(values[i]).c_str());
   std::printf("]}\n");
   BASE(ggml_backend_buffer_free, void(void*))(buffer);
   BASE(ggml_free, void(Context*))(c);

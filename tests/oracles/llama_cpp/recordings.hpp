@@ -113,7 +113,8 @@ class Recordings {
     for (const auto& row : table("rows.tsv")) rows_.push_back(split(row[1], ' '));
     for (const auto& row : table("rotations.tsv")) {
       const auto parameters = split(row[1], ' ');
-      Rotation rotation{std::stoll(parameters[0]), std::stoi(parameters[1]), number(parameters[3]), {}};
+      Rotation rotation{
+          std::stoll(parameters[0]), std::stoi(parameters[1]), number(parameters[3]), {}};
       for (std::size_t i = 2; i < row.size(); ++i) rotation.outputs.push_back(numbers(row[i]));
       rotations_.push_back(std::move(rotation));
     }
@@ -145,7 +146,8 @@ class Recordings {
     for (const auto& [name, text] : keys) {
       write(writer, name.front() == '.' ? graph.architecture + name : name, text, depth);
     }
-    for (const auto& name : variant(graph).tensors) writer.floats(name, divisors(name, pairs(graph)));
+    for (const auto& name : variant(graph).tensors)
+      writer.floats(name, divisors(name, pairs(graph)));
     return writer.bytes();
   }
 
@@ -185,7 +187,8 @@ class Recordings {
         writer.flag(name, rest == "1");
         break;
       case 'i':
-        writer.number(name, support::GgufWriter::UInt32, static_cast<std::uint32_t>(std::stoul(rest)));
+        writer.number(name, support::GgufWriter::UInt32,
+                      static_cast<std::uint32_t>(std::stoul(rest)));
         break;
       case 'f':
         writer.real(name, std::stof(rest));
@@ -197,7 +200,8 @@ class Recordings {
         std::vector<std::int32_t> list;
         for (const auto& entry : split(rest, ',')) list.push_back(std::stoi(entry));
         if (list.size() == listed_layers) {
-          for (std::size_t i = listed_layers; i < depth; ++i) list.push_back(list[i % listed_layers]);
+          for (std::size_t i = listed_layers; i < depth; ++i)
+            list.push_back(list[i % listed_layers]);
         }
         writer.array(name, support::GgufWriter::Int32, list);
       }
@@ -206,7 +210,7 @@ class Recordings {
 
   /// Returns the divisors that variants.py writes.
   static std::vector<float> divisors(const std::string& name, std::size_t count) {
-    const std::size_t step = name == "rope_freqs.weight"        ? 8
+    const std::size_t step = name == "rope_freqs.weight"          ? 8
                              : name == "rope_factors_long.weight" ? 4
                                                                   : 16;
     std::vector<float> list;
@@ -219,7 +223,8 @@ class Recordings {
   /// Returns the pairs of the first rotation of a graph.
   std::size_t pairs(const Graph& graph) const {
     for (const Layer& layer : graph.layers) {
-      if (layer.queries) return static_cast<std::size_t>(rotations_.at(*layer.queries).channels / 2);
+      if (layer.queries)
+        return static_cast<std::size_t>(rotations_.at(*layer.queries).channels / 2);
     }
     return 32;
   }

@@ -30,9 +30,8 @@ enum class GgufLogMultiplier {
 
 /// Rotations of layers with a window.
 enum class GgufLocal {
-  AsGlobal,  ///< as global layers, unless keys give another base or width
-  Unscaled,  ///< without the scaling of global layers
-  Unknown    ///< own base; the effect of scaling is unknown
+  AsGlobal,  ///< as global layers, with their scaling; keys may give another base or width
+  Unscaled   ///< without the scaling of global layers
 };
 
 /// Layers without rotary encoding, in addition to layers without heads.
@@ -60,7 +59,16 @@ enum class GgufTemperature {
 enum class GgufIndexer {
   None,
   AllLayers,
-  ByRatio  ///< those whose attention.compress_ratios is positive
+  AfterDense,    ///< those after leading_dense_block_count
+  GlobalLayers,  ///< those without a window
+  ByRatio        ///< those whose attention.compress_ratios is positive
+};
+
+/// Layers with sinks.
+enum class GgufSinks {
+  None,
+  AllLayers,
+  ByWeights  ///< those with a tensor of sinks, which is not read
 };
 
 /// Rotation.
@@ -68,6 +76,8 @@ struct GgufRope {
   bool is_base_fixed = false;   ///< the graph has the base 10000 and no scaling
   bool rotary_is_last = false;  ///< rotary channels are the last ones of a head
   GgufLogMultiplier log_multiplier = GgufLogMultiplier::Unknown;
+  double beta_fast = 32;  ///< default of YaRN's beta_fast
+  Index global_part = 1;  ///< global layers rotate 1 / global_part of the channels of local ones
   /// YaRN's ramp has rounded ends, as llama.cpp implements it. False for models trained with
   /// unrounded ones, which GGUF cannot express.
   bool rounds_ramp = true;
@@ -80,6 +90,7 @@ struct GgufRope {
   double local_base = 0;            ///< default; 0: the base of the global layers
   bool ignores_local_base = false;  ///< the graph uses the base of the global layers
   GgufNopeLayers nope_layers = GgufNopeLayers::None;
+  Index linear_period = 4;  ///< one layer of each period has a softmax, for LinearLayers
 };
 
 /// Windows of layers.
@@ -111,7 +122,7 @@ struct GgufArchitecture {
   GgufRope rope = {};
   GgufWindows windows = {};
   GgufScores scores = {};
-  bool sinks = false;
+  GgufSinks sinks = GgufSinks::None;
   GgufIndexer indexer = GgufIndexer::None;
   LayerKind without_heads = LayerKind::None;  ///< kind of layers without heads
 };

@@ -51,7 +51,7 @@ class GgufAttention {
     if (model_.layer_count > 0) {
       if (has_window) is_local_ = gguf_local_layers(keys_, architecture_);
       if (architecture_.rope.nope_layers == GgufNopeLayers::LinearLayers) {
-        is_linear_ = gguf_linear_layers(keys_);
+        is_linear_ = gguf_linear_layers(keys_, architecture_);
       }
     } else if (has_window || architecture_.rope.nope_layers != GgufNopeLayers::None ||
                model_.layers.size() > 1) {
@@ -129,13 +129,15 @@ class GgufAttention {
     const bool is_second = is_local && model_.layers.size() > 1;
     layer.head_dim = model_.layers[is_second ? 1 : 0].rotary.head_dim;
     layer.value_dim = value_dim(is_latent, is_second, *layer.head_dim);
-    if (is_known_) layer.sinks = architecture_.sinks;
+    if (is_known_ && architecture_.sinks != GgufSinks::ByWeights) {
+      layer.sinks = architecture_.sinks == GgufSinks::AllLayers;
+    }
     layer.qkv_clip = keys_.real("attention.clamp_kqv");
     if (layer.qkv_clip == 0) layer.qkv_clip.reset();
     layer.qk_norm = has_qk_norm(number) ? qk_norm_ : no_qk_norm;
     if (window_) {
       layer.window = is_local ? *window_ : LayerWindow{};
-      layer.kind = is_sparse(number) ? LayerKind::Sparse : layer_kind_of(*layer.window);
+      layer.kind = is_sparse(number, is_local) ? LayerKind::Sparse : layer_kind_of(*layer.window);
     }
     return layer;
   }
@@ -148,11 +150,19 @@ class GgufAttention {
   }
 
   /// True if an indexer chooses the keys of a layer.
-  bool is_sparse(Index number) const {
-    if (architecture_.indexer != GgufIndexer::ByRatio) {
-      return architecture_.indexer == GgufIndexer::AllLayers;
+  bool is_sparse(Index number, bool is_local) const {
+    switch (architecture_.indexer) {
+      case GgufIndexer::AllLayers:
+        return true;
+      case GgufIndexer::AfterDense:
+        return number >= keys_.integer("leading_dense_block_count").value_or(0);
+      case GgufIndexer::GlobalLayers:
+        return !is_local;
+      case GgufIndexer::ByRatio:
+        return entry(ratios_, number).value_or(0) > 0;
+      default:
+        return false;
     }
-    return entry(ratios_, number).value_or(0) > 0;
   }
 
   std::optional<Index> value_dim(bool is_latent, bool is_local, Index head_dim) const {
