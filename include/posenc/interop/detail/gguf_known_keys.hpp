@@ -43,7 +43,6 @@ inline constexpr std::array gguf_ignored_attention_keys =
                                      "iclr_lora_rank",
                                      "value_residual_mix_lora_rank",
                                      "gate_lora_rank",
-                                     "clamp_kqv",
                                      "shared_kv_layers",
                                      "causal",
                                      "chunk_size",
