@@ -381,6 +381,7 @@ TEST_CASE("rows of types name each type once, and say how it pairs", "[interop]"
   };
   check(posenc::detail::hf_plain_types);
   check(posenc::detail::hf_layered_types);
+  check(posenc::detail::hf_custom_types);
 }
 
 }  // namespace hf_families_test

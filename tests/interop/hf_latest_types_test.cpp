@@ -188,6 +188,53 @@ TEST_CASE("frames around text models name the type of a part that names none", "
   CHECK(type_of("glmga", chunked) == "glm4v_text");
 }
 
+TEST_CASE("types whose layers without a window are not rotated", "[interop]") {
+  const auto flint = read_hf_config(config("flint", {{"num_hidden_layers", 7}}));
+  for (const Index layer : {0, 1, 5, 6}) CHECK(rotary_of_layer(flint, layer) == nullptr);
+  for (const Index layer : {2, 3, 4}) CHECK(rotary_of_layer(flint, layer) != nullptr);
+  CHECK(attention_of_layer(flint, 2).window == LayerWindow{WindowKind::Sliding, 513});
+  CHECK(attention_of_layer(flint, 2).sinks == true);
+  const auto kolibri = read_hf_config(config("kolibri1", {{"num_hidden_layers", 6}}));
+  CHECK(rotary_of_layer(kolibri, 4) == nullptr);
+  CHECK(rotary_of_layer(kolibri, 5) != nullptr);
+  CHECK(attention_of_layer(kolibri, 0).sinks == false);
+}
+
+TEST_CASE("types with a dict per layer type by default", "[interop]") {
+  const auto lfm =
+      read_hf_config(config("lfm3", {{"num_hidden_layers", 5}, {"use_attention_gate", true}}));
+  CHECK(rotary_of_layer(lfm, 0) == nullptr);
+  CHECK(attention_of_layer(lfm, 0).kind == LayerKind::Convolution);
+  CHECK(std::holds_alternative<posenc::ProportionalScaling>(rotary_of_layer(lfm, 2)->rule));
+  CHECK(base_of(*rotary_of_layer(lfm, 4)) == 1e4);
+  CHECK(attention_of_layer(lfm, 4).window == LayerWindow{WindowKind::Sliding, 256});
+  const auto bert = read_hf_config(config("ultrabert", {{"num_hidden_layers", 3}}));
+  CHECK(base_of(*rotary_of_layer(bert, 2)) == 2560000);
+  CHECK(attention_of_layer(bert, 0).window == std::nullopt);
+  const auto gemma = read_hf_config(config("embedding_gemma2_text", {{"num_hidden_layers", 6}}));
+  CHECK(rotary_of_layer(gemma, 5)->head_dim == 512);
+  CHECK(attention_of_layer(gemma, 5).kv_heads == 1);
+  CHECK(attention_of_layer(gemma, 0).kv_heads == 2);
+  CHECK(softmax_scale(gemma, "full_attention") == 1);
+}
+
+TEST_CASE("types that differ from older ones in a default", "[interop]") {
+  const auto hunyuan = read_hf_config(latent("hy_v4", {{"learnable_sink_init", 0.0}}));
+  CHECK(rotary(hunyuan).pairing == PairingKind::HalfRotate);
+  CHECK(attention_of_layer(hunyuan, 0).sinks == true);
+  CHECK(attention_of_layer(hunyuan, 0).kind == LayerKind::Sparse);
+  const auto mla = read_hf_config(latent("sarvam_mla", {{"head_dim", 544}, {"q_head_dim", 96}}));
+  CHECK(rotary(mla).pairing == PairingKind::Interleaved);
+  CHECK(rotary(mla).head_dim == 96);
+  CHECK(base_of(rotary(read_hf_config(config("sarvam_moe")))) == 8e6);
+  CHECK(rotary(read_hf_config(config("sarvam_moe"))).head_dim == 64);
+  CHECK(softmax_scale(read_hf_config(config("granite_docling_text"))) == 0.015625);
+  CHECK(rotary(read_hf_config(config("iquestcoder"))).head_dim == 128);
+  CHECK(base_of(rotary(read_hf_config(config("voxtral_realtime_text")))) == 10000);
+  const auto apertus = read_hf_config(config("apertus1p5_text"));
+  CHECK(std::get<posenc::Llama3Scaling>(rotary(apertus).rule).base == 12000000);
+}
+
 TEST_CASE("files of older types as transformers 5.24 writes them", "[interop]") {
   const json dicts = {
       {"full_attention",
@@ -259,6 +306,13 @@ TEST_CASE("types of 5.24 that are refused say why", "[interop]") {
   };
   has("hrm_text",
       "two stacks of layers that run in cycles, and a prefix whose tokens see each other");
+  has("beam", "queries scaled by their position in the layers that are not rotated");
+  has("dory", "loops over its layers, and learned factors of the queries' channels");
+  has("dots3_note_text", "latent heads of two shapes");
+  has("lara_mini", "linear layers, rotated layers with a window, and others that are not rotated");
+  has("mistral_large4_text", "frequencies with learned factors");
+  has("muse_spark_text", "layers of a pattern that is not known well enough");
+  has("unlimited_ocr_text", "windows beside a reference that every token sees");
   has("t5gemma2_decoder", "an encoder's keys beside its own, in one softmax");
   has("timesfm2_5",
       "a learned factor of each channel of the queries, and norms after the rotation");

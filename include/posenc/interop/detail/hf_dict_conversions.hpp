@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/interop/detail/hf_custom_layers.hpp>
 #include <posenc/interop/detail/hf_key_aliases.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
@@ -77,6 +78,53 @@ inline void hf_set_gemma4_layers(const JsonKeys& keys, nlohmann::json& config) {
     config["attention_k_eq_v"] = true;  // the override applies regardless
   }
   entry.reject_unread([](const std::string&, const nlohmann::json&) { return false; });
+}
+
+/// Adds EmbeddingGemma 2's default number of KV heads in global layers, which only its class gives.
+///   Source: huggingface/transformers 5.24, EmbeddingGemma2TextConfig
+inline void hf_set_embedding_gemma2_layers(const JsonKeys& keys, nlohmann::json& config) {
+  constexpr auto groups = "num_global_key_value_heads";
+  if (keys.find("per_layer_config") == nullptr) {
+    if (keys.find(groups) == nullptr) config[groups] = 1;
+    config["attention_k_eq_v"] = true;
+  }
+  hf_set_gemma4_layers(keys, config);
+}
+
+/// Adds the default layer types of a class: type_of(layer, layers).
+template <class TypeOf>
+void hf_add_layer_types(const JsonKeys& keys, nlohmann::json& config, const TypeOf& type_of) {
+  const auto layers = hf_layer_count(keys);
+  if (!layers || keys.find("layer_types") != nullptr) return;
+  auto types = nlohmann::json::array();
+  for (Index i = 0; i < *layers; ++i) types.push_back(type_of(i, *layers));
+  config["layer_types"] = types;
+}
+
+/// Adds Flint's default layer types. Layers that see all keys have no rotary encoding.
+///   Source: huggingface/transformers 5.24, FlintConfig and FlintAttention
+inline void hf_set_flint_types(const JsonKeys& keys, nlohmann::json& config) {
+  hf_add_layer_types(keys, config, [](Index layer, Index layers) {
+    const bool is_global = layer < 2 || layer % 4 == 1 || layer == layers - 1;
+    return is_global ? full_attention : sliding_attention;
+  });
+}
+
+/// Adds LFM3's default layer types.
+///   Source: huggingface/transformers 5.24, Lfm3Config
+inline void hf_set_lfm3_types(const JsonKeys& keys, nlohmann::json& config) {
+  hf_add_layer_types(keys, config, [](Index layer, Index) {
+    return layer % 4 == 2                ? full_attention
+           : layer % 4 == 0 && layer > 0 ? sliding_attention
+                                         : "conv";
+  });
+}
+
+/// Adds the default multiplier of Granite Docling's scores, which differs from Granite's.
+///   Source: huggingface/transformers 5.24, GraniteDoclingTextConfig
+inline void hf_set_docling_multiplier(const JsonKeys& keys, nlohmann::json& config) {
+  constexpr auto key = "attention_multiplier";
+  if (keys.find(key) == nullptr) config[key] = 0.015625;
 }
 
 }  // namespace detail

@@ -9,7 +9,8 @@
 #include <optional>
 #include <string_view>
 
-// Columns of the tables of Hugging Face's model types: hf_plain_types.hpp and hf_layered_types.hpp.
+// Columns of the tables of Hugging Face's model types: hf_plain_types.hpp, hf_layered_types.hpp and
+// hf_custom_types.hpp.
 POSENC_BEGIN
 namespace detail {
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/interop/detail/hf_dict_conversions.hpp>
 #include <posenc/interop/detail/hf_key_aliases.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
 
@@ -45,7 +46,7 @@ inline constexpr std::array hf_plain_types = [] {
       R"( "sliding_attention": {"rope_theta": 10000.0, "partial_rotary_factor": 1.0}})";
   return std::to_array<HfModelType>({
       // No windows: every layer sees all keys.
-      {.names = "apertus",
+      {.names = "apertus apertus1p5_text",
        .rope = {.pairing = half,
                 .base = 12000000,
                 .default_dict =
@@ -140,6 +141,11 @@ inline constexpr std::array hf_plain_types = [] {
        .rope = halves,
        .attention = mha,
        .scores = {.scale = Scale::Multiplier}},
+      {.names = "granite_docling_text",
+       .rope = halves,
+       .attention = kv(4),
+       .scores = {.scale = Scale::Multiplier},
+       .file = {.convert = &hf_set_docling_multiplier, .sizes = {1024, 16, 28, 32768}}},
       {.names = "grok-1",
        .rope = {.pairing = half, .dicts = Dicts::One},
        .attention = mha,
@@ -183,6 +189,7 @@ inline constexpr std::array hf_plain_types = [] {
        .rope = halves,
        .attention = mha,
        .file = {.convert = &hf_set_internlm_rule}},
+      {.names = "iquestcoder seed_oss", .rope = halves, .attention = heads(128, 8)},
       {.names = "jetmoe",
        .rope = halves,
        .attention = heads(128, 16),
@@ -237,7 +244,9 @@ inline constexpr std::array hf_plain_types = [] {
        .rope = halves,
        .attention = {.multi_query = MultiQuery::FalconGroups}},
       {.names = "roformer", .rope = {.pairing = inter}, .attention = mha},
-      {.names = "seed_oss", .rope = halves, .attention = heads(128, 8)},
+      {.names = "sarvam_moe",
+       .rope = {.pairing = half, .base = 8000000},
+       .attention = heads(64, 4)},
       {.names = "solar_open",
        .rope = {.pairing = half, .base = 1000000},
        .attention = heads(128, 8)},
@@ -291,7 +300,7 @@ inline constexpr std::array hf_plain_types = [] {
        .rope = {.pairing = half, .base = 0, .must_have_dict = true},
        .attention = {.kv_heads = 8, .windows = Every},
        .scores = {.temperature = Temperature::ScalingBeta}},
-      {.names = "mistral",
+      {.names = "mistral voxtral_realtime_text",
        .rope = halves,
        .attention = {.kv_heads = 8, .windows = Every, .window = 4096},
        .file = {.sizes = {4096, 32, 32, 131072}}},
