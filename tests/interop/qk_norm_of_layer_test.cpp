@@ -60,6 +60,7 @@ std::set<std::string> names_of(const Rows& rows) {
 std::set<std::string> hf_types() {
   auto names = names_of(posenc::detail::hf_plain_types);
   names.merge(names_of(posenc::detail::hf_layered_types));
+  names.merge(names_of(posenc::detail::hf_custom_types));
   return names;
 }
 

@@ -64,31 +64,35 @@ inline constexpr LayerQkNorm layer_norm_per_head = {.kind = LayerQkNormKind::Lay
 ///           false by default in the configurations of allenai/OLMo, molmo and LLaDA;
 ///           normalize_qk_projections in that of apple/corenet
 inline constexpr auto hf_qk_norms = std::to_array<QkNormRow>({
-    {.names =
-         "aquila arcee arctic aria_text AXK1 axk1 baichuan bamba bitnet chatglm codegen codeshell "
-         "cohere2 cohere2_moe csm cwm dbrx deci deepseek deepseek_ocr2_text deepseek_v2 "
-         "deepseek_v3 deepseek_v32 dinov3_vit dots_ocr Dream emu3_text_model ernie4_5 ernie4_5_moe "
-         "ernie4_5_moe_vl ernie4_5_vl_moe ernie4_5_vl_moe_text esm eurobert exaone falcon "
-         "falcon_h1 gemma gemma2 glm glm4 glm4_moe_lite glm4v glm4v_moe glm4v_moe_text glm4v_text "
-         "glm_moe_dsa glm_ocr_text gpt_neox gpt_neox_japanese gpt_oss gptj granite granite_swa "
-         "granitemoe granitemoe_swa granitemoehybrid granitemoeshared grok-1 grok-2 gte helium "
-         "hyperclovax internlm internlm2 internlm3 jais2 jetmoe jina_embeddings_v3 kimi_k2 "
-         "kimi_k25 kyutai_speech_to_text llama longcat_flash longcat_flash_ngram megrez_moe mimi "
-         "mimo mimo_v2_flash minicpm minicpm3 ministral ministral3 mistral mistral3 mistral4 "
-         "mixformer-sequential mixtral modernbert modernbert-decoder moshi nemotron nemotron-nas "
-         "neobert new nomic_bert olmo orion paddleocr_vl_text PanguEmbedded phi-msft phi3 "
-         "phi3_v phi3small phi4_multimodal phimoe plamo plm qwen qwen2 qwen2_5_omni_text "
-         "qwen2_5_vl qwen2_5_vl_text qwen2_moe qwen2_vl qwen2_vl_text RefinedWeb RefinedWebModel "
-         "roformer seed_oss skywork smallthinker smollm3 solar solar_open starcoder2 telechat "
-         "telechat2 telechat3 vaultgemma xverse Yi youtu youtu_llm zamba2",
+    {.names = "aquila arcee arctic aria_text axk1 AXK1 axk2 baichuan bamba bitnet chatglm codegen "
+              "codeshell cohere2 cohere2_moe cohere_compass_text cosmos3_edge_text csm "
+              "csm_depth_decoder_model cwm dbrx deci deepseek deepseek_ocr2_text deepseek_v2 "
+              "deepseek_v3 deepseek_v32 dia_decoder dia_encoder dinov3_vit dots_ocr Dream "
+              "emu3_text_model ernie4_5 ernie4_5_moe ernie4_5_moe_vl ernie4_5_vl_moe "
+              "ernie4_5_vl_moe_text esm eurobert evolla exaone falcon falcon_h1 gemma gemma2 glm "
+              "glm4 glm4_moe_lite glm4v glm4v_moe glm4v_moe_text glm4v_text glm_moe_dsa "
+              "glm_ocr_text gpt_neox gpt_neox_japanese gpt_oss gptj granite granite4_vision_text "
+              "granite_docling_text granite_swa granitemoe granitemoe_swa granitemoehybrid "
+              "granitemoeshared grok-1 grok-2 gte helium higgs_audio_v2 hy_v4 hyperclovax idefics "
+              "internlm internlm2 internlm3 iquestcoder jais2 jetmoe jina_embeddings_v3 kimi_k2 "
+              "kimi_k25 kyutai_speech_to_text llama longcat_flash longcat_flash_ngram megrez_moe "
+              "mimi mimo mimo_v2_flash minicpm minicpm3 ministral ministral3 mistral mistral3 "
+              "mistral4 mixformer-sequential mixtral modernbert modernbert-decoder moshi nemotron "
+              "nemotron-nas neobert new nomic_bert olmo orion paddleocr_vl_text PanguEmbedded "
+              "phi-msft phi3 phi3_v phi3small phi4_multimodal phimoe plamo plm qwen qwen2 "
+              "qwen2_5_omni_talker qwen2_5_omni_text qwen2_5_vl qwen2_5_vl_text qwen2_moe qwen2_vl "
+              "qwen2_vl_text RefinedWeb RefinedWebModel roformer sarvam_mla seed_oss skywork "
+              "smallthinker smollm3 solar solar_open starcoder2 telechat telechat2 telechat3 "
+              "ultrabert vaultgemma voxtral_realtime_text xverse Yi youtu youtu_llm zamba2",
      .norm = no_qk_norm},
-    {.names = "afmoe apertus dots1 exaone4 exaone4_5_text exaone_moe gemma3n gemma3n_text gemma4 "
-              "gemma4_text gemma4_unified gemma4_unified_text grove_moe hy_v3 Klear laguna lfm2 "
-              "lfm2_moe mellum qwen3 qwen3_moe qwen3_omni_moe_text qwen3_vl qwen3_vl_moe "
-              "qwen3_vl_moe_text qwen3_vl_text rnd1",
+    {.names = "afmoe apertus apertus1p5_text dots1 embedding_gemma2_text exaone4 exaone4_5_text "
+              "exaone_moe flint gemma3n gemma3n_text gemma4 gemma4_text gemma4_unified "
+              "gemma4_unified_text grove_moe hy_v3 Klear kolibri1 laguna lfm2 lfm2_moe lfm3 mellum "
+              "qwen3 qwen3_moe qwen3_omni_moe_talker_code_predictor qwen3_omni_moe_talker_text "
+              "qwen3_omni_moe_text qwen3_vl qwen3_vl_moe qwen3_vl_moe_text qwen3_vl_text rnd1",
      .norm = rms_of_heads},
     {.names = "gemma3 gemma3_text minimax_m3_vl_text qwen3_5 qwen3_5_moe qwen3_5_moe_text "
-              "qwen3_5_text qwen3_next qwen4_exp_text step3p5",
+              "qwen3_5_text qwen3_next qwen4_exp_text step3p5 t5gemma2_text",
      .norm = rms_of_heads_plus_one},
     {.names = "flex_olmo olmo2 olmo3 olmo_hybrid olmoe", .norm = rms_of_all_heads},
     {.names = "mllama mllama_text_model", .norm = rms_of_heads, .layers = QkNormLayers::Cross},
@@ -130,6 +134,7 @@ inline constexpr auto hf_qk_norms = std::to_array<QkNormRow>({
      .flag_key = "use_qk_norm",
      .flag_default = true},
     {.names = "hunyuan", .norm = rms_after_rotation, .flag_key = "use_qk_norm"},
+    {.names = "sarvam_moe", .norm = rms_of_heads, .flag_key = "use_qk_norm", .flag_default = true},
     {.names = "llama4 llama4_text",
      .norm = plain_rms_after_rotation,
      .layers = QkNormLayers::WithRotary,
@@ -151,6 +156,8 @@ inline constexpr auto hf_qk_norms = std::to_array<QkNormRow>({
      .norm = layer_norm_per_head,
      .flag_key = "qk_layernorm",
      .flag_default = false},
+    // Its keys have a learned factor per head after the norm, which no kind expresses.
+    {.names = "zaya", .norm = std::nullopt},
     // The norm is of a kind that further keys choose.
     {.names = "hf_olmo llada molmo",
      .norm = std::nullopt,
