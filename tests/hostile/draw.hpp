@@ -42,6 +42,24 @@ class Draw {
     return bad[static_cast<std::size_t>(below(bad.size()))];
   }
 
+  /// Like number(), but 0 one time in four. With another extent that is 0, a large one needs no
+  /// memory.
+  Index extent(Index sane) { return below(4) == 1 ? 0 : number(sane); }
+
+  /// Like number(), but also near the limits of positions.
+  Index position(Index sane) {
+    constexpr std::array<Index, 5> near{(Index{1} << 53) - 1, Index{1} << 53, (Index{1} << 53) + 1,
+                                        -(Index{1} << 53), -(Index{1} << 53) - 1};
+    if (below(8) != 1) return number(sane);
+    return near[static_cast<std::size_t>(below(near.size()))];
+  }
+
+  /// Returns a time between frames, or an extreme one.
+  double step() {
+    constexpr std::array<double, 8> steps{1, 0.8, 0, 0x1p52, 0x1p53 - 1, 1e100, 1e300, -1};
+    return steps[static_cast<std::size_t>(below(steps.size()))];
+  }
+
   /// Returns a sane stride, or one that leads out of any memory if the axis has more than one
   /// element.
   Index stride(Index sane) {
