@@ -2,8 +2,11 @@
 """Theorems of double_double.hpp."""
 from __future__ import annotations
 
+from fractions import Fraction
+
+from angles import TURNS
 from theorems import theorem, translator
-from tools import Gappa, Unproved, literal, power
+from tools import Gappa, Unproved, literal, power, upper
 from translate import Node, Struct, var
 
 PATH = "core/detail/double_double.hpp"
@@ -39,8 +42,10 @@ def textbook(headers):
             raise Unproved(f"{name} is {text(got['hi'])}, {text(got['lo'])}")
 
 
-def product(headers, fma):
-    """Proves the relative error of a product, for factors in [1, 2): all others are powers of 2 times these."""
+def product(headers, fma, factor=None):
+    """Proves the relative error of a product, for factors in [1, 2): all others are powers of 2 times these.
+
+    The second factor may be a constant, (high, low)."""
     read = translator([headers.read(PATH, True)], fma, {}, ["DoubleDouble"])
     high, last = Node("mul", var("ah"), var("bh")), []
 
@@ -54,8 +59,13 @@ def product(headers, fma):
     if len(last) != 1 or last[0][0] is not high:
         raise Unproved("the product ends in no quick_two_sum of its high part")
     g = Gappa()
-    for name in ("ah", "al", "bh", "bl"):
+    for name in ("ah", "al") + (() if factor else ("bh", "bl")):
         g.define(f"{name} = rnd({name}x);")
+    hypotheses = ["ah in [1, 2]", f"|al| <= {literal(power(-53))}"]
+    if factor:
+        g.define(f"bh = {literal(factor[0])};\nbl = {literal(factor[1])};")
+    else:
+        hypotheses += ["bh in [1, 2]", f"|bl| <= {literal(power(-53))}"]
     g.let("ph", high)
     g.cut(high, "ph")
     g.define("pl = ah * bh - ph;")  # two_product() is exact
@@ -63,13 +73,21 @@ def product(headers, fma):
     g.let("low", low)
     g.define("exact = (ah + al) * (bh + bl);")
     g.hint(f"ph + low - exact -> (low - ({g.raw(low)})){g.below(low)} - al * bl")
-    g.hint("(ph + low - exact) / exact $ ah in 4, bh in 4")
-    g.prove(f"product of DoubleDouble {'with' if fma else 'without'} fma",
-            ["ah in [1, 2]", "bh in [1, 2]", f"|al| <= {literal(power(-53))}", f"|bl| <= {literal(power(-53))}"],
-            [f"|(ph + low - exact) / exact| <= {literal(power(-103))}"])
-    return power(-103)
+    g.hint("(ph + low - exact) / exact $ ah in 4" + ("" if factor else ", bh in 4"))
+    bound = upper(TURNS * Fraction(99, 100)) if factor else power(-103)
+    g.prove(f"product of DoubleDouble {'with' if fma else 'without'} fma", hypotheses, [f"|(ph + low - exact) / exact| <= {literal(bound)}"])
+    return bound
 
 
 for fma in (True, False):
     theorem(f"product of two DoubleDouble, {'with' if fma else 'without'} fma", "double_double")(
         lambda headers, fma=fma: product(headers, fma))
+
+
+@theorem(f"a frequency in quarter turns, within {float(TURNS)} relative, if it is at least 1e-290")
+def turns(headers):
+    if "const DoubleDouble quarter_turns = inv_freq[k] * two_over_pi;" not in headers.read("frequency/detail/oscillator.hpp", True).text:
+        raise Unproved("the oscillator multiplies frequencies by another number")
+    constant = headers.read(PATH, True).constant("two_over_pi")
+    for fma in (True, False):
+        product(headers, fma, [2 * x for x in constant])  # the hundredth of TURNS that is left covers underflow of the last bits
