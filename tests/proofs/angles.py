@@ -14,8 +14,10 @@ from translate import Node, Struct, Untranslatable, const, var
 # Largest angles in radians; the factor covers the rounding of the product that check_max_angle() compares with 2^50.
 DOMAINS = {"near": power(40), "far": power(50) * (1 + power(-50))}
 # Bounds that Gappa proves. Steps of the reduction in quarter turns: size of the remainder, and its error.
-REMAINDER = {(True, "near"): (upper(Fraction("0.50013")), power(-53)), (False, "near"): (upper(Fraction("0.5003")), upper(Fraction("1.112e-16"))),
-             (True, "far"): (upper(Fraction("0.5797")), 3 * power(-55)), (False, "far"): (upper(Fraction("0.6422")), 19 * power(-57))}
+REMAINDER = {(True, "near"): (upper(Fraction("0.50013")), power(-53)),
+             (False, "near"): (upper(Fraction("0.5003")), upper(Fraction("1.112e-16"))),
+             (True, "far"): (upper(Fraction("0.5797")), 3 * power(-55)),
+             (False, "far"): (upper(Fraction("0.6422")), 19 * power(-57))}
 # Rounding errors of the two polynomials for such remainders: cos and sin.
 EVALUATION = {(True, "near"): ("1.22e-16", "1.37e-16"), (False, "near"): ("1.51e-16", "1.45e-16"),
               (True, "far"): ("1.31e-16", "1.43e-16"), (False, "far"): ("1.71e-16", "2.28e-16")}

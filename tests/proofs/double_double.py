@@ -75,7 +75,8 @@ def product(headers, fma, factor=None):
     g.hint(f"ph + low - exact -> (low - ({g.raw(low)})){g.below(low)} - al * bl")
     g.hint("(ph + low - exact) / exact $ ah in 4" + ("" if factor else ", bh in 4"))
     bound = upper(TURNS * Fraction(99, 100)) if factor else power(-103)
-    g.prove(f"product of DoubleDouble {'with' if fma else 'without'} fma", hypotheses, [f"|(ph + low - exact) / exact| <= {literal(bound)}"])
+    g.prove(f"product of DoubleDouble {'with' if fma else 'without'} fma", hypotheses,
+            [f"|(ph + low - exact) / exact| <= {literal(bound)}"])
     return bound
 
 

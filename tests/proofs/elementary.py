@@ -33,13 +33,13 @@ def ln_2_error(constants):
 def reduction(read, real, n, r, largest):
     """Proves |x - n ln 2| <= HALF_LN_2 for |x| <= largest, and returns a bound of |r - (x - n ln 2)|."""
     K, shifted = read.constants, n.args[0]
-    scaled = shifted if shifted.op == "fma" else shifted.args[0]
+    scaled = shifted if shifted.op == "fma" else shifted.args[0]  # x log2_e
     first, biased = r.args[2] if r.op == "fma" else r.args[1], n.args[1]
     if n.op != "sub" or biased.op != "const" or scaled.args[1].op != "const":
         raise Untranslatable("n is no rounded multiple of x")
     g = Gappa(real)
     g.define("x = rnd(xx);")
-    g.cut(scaled.args[0], "x")  # the argument, which is clamped to the domain
+    g.cut(argument(n), "x")
     for node, name in ((shifted, "shifted"), (n, "n")):
         g.let(name, node)
         g.cut(node, name)
@@ -61,8 +61,8 @@ def reduction(read, real, n, r, largest):
         domain = f"x in [{literal(low)}, {literal(high)}]"
         # The last operation rounds by half an ulp of r, whatever r is.
         g.prove("reduction of the argument", [domain],
-                ["@FIX(shifted, 0)", f"|rest| <= {literal(HALF_LN_2[real])}", f"|r| <= {literal(LARGEST_R[real])}", f"|integer| <= {literal(most)}",
-                 f"|{g.raw(r)} - rest| <= {literal(unit * slack)}"])
+                ["@FIX(shifted, 0)", f"|rest| <= {literal(HALF_LN_2[real])}", f"|r| <= {literal(LARGEST_R[real])}",
+                 f"|integer| <= {literal(most)}", f"|{g.raw(r)} - rest| <= {literal(unit * slack)}"])
     return lambda size: unit * (size / 2 + slack) + most * ln_2_error(K)
 
 
@@ -72,7 +72,8 @@ def pieces(real, error):
     The unit is in ulp of 1. Below 1 it is half of it, also where only the exact remainder is below 0."""
     ends = [(low, high, high) for low, high in zip(SIZES, SIZES[1:])]
     low, high = SIZES[-1], LARGEST_R[real]
-    steps = [low + (high - low) * Fraction(i, 32) for i in (0, 8, 16, 24, 28, 30, 31, 32)]  # the polynomial's error grows to the end
+    # The polynomial's error grows to the end.
+    steps = [low + (high - low) * Fraction(i, 32) for i in (0, 8, 16, 24, 28, 30, 31, 32)]
     ends += [(a, b, 2 * low) for a, b in zip(steps, steps[1:])]
     found = [(Fraction(0), upper(2 * error(SIZES[1])), Fraction(1, 2), error(SIZES[1]))]
     for a, b, size in ends:
@@ -101,6 +102,27 @@ def in_ulp(real, result, r, error, scale=1):
     return max(found / part[2] for found, part in zip(piece_errors(real, result, r, parts, scale), parts)) / power(1 - PRECISION[real])
 
 
+# Arguments of normal results, which no clamp may change.
+ARGUMENTS = {"float": (Fraction("-87.34"), Fraction("88.73")), "double": (Fraction("-708.4"), Fraction("709.79"))}
+
+
+def check_clamps(node, low, high):
+    """Checks that the argument of exp() is clamped to an interval that contains [low, high]."""
+    while node.op in ("min", "max"):
+        limit, other = node.args
+        if limit.op != "const" or (limit.args[0] < high if node.op == "min" else limit.args[0] > low):
+            raise Unproved(f"the argument is clamped to {limit}")
+        node = other
+    if node.op != "var":
+        raise Untranslatable(f"the argument is {node}")
+
+
+def argument(n):
+    """Returns the argument of exp(), clamped, from the node of n."""
+    scaled = n.args[0] if n.args[0].op == "fma" else n.args[0].args[0]
+    return scaled.args[0]
+
+
 NORMAL = {"float": range(-126, 129), "double": range(-1022, 1025)}  # n of normal results
 
 
@@ -119,6 +141,7 @@ def exp_bound(headers, real, fma):
         raise Untranslatable("exp() is not a number times two powers of 2")
     factors = result.args[0].args[1], result.args[1]
     check_powers(NORMAL[real], lambda i: theorems.product(Fraction(theorems.value(f, {}, real, {id(n): float(i)})) for f in factors))
+    check_clamps(argument(n), *ARGUMENTS[real])
     return in_ulp(real, power_node, r, reduction(read, real, n, r, LARGEST[real]))
 
 
@@ -142,10 +165,19 @@ def exp_nonpositive_bound(headers, real, fma):
         raise Unproved("exponent_rescale is another power of 2")
     error = split(read, real, K["underflow_exponent"], -K["min_nonpositive_argument"], range(1 - int(K["underflow_exponent"]), 128))
     r = var("r")
-    read.overrides["split_exponent"] = lambda given: Struct("SplitExponent", {"r": r, "power_of_2": var("w")})
+    asked = []
+
+    def split_exponent(given):
+        asked.append(given)
+        return Struct("SplitExponent", {"r": r, "power_of_2": var("w")})
+
+    read.overrides["split_exponent"] = split_exponent
     result = read.call("exp_nonpositive", [var("x")])
     if result.op != "mul" or result.args[1].op != "var":
         raise Untranslatable("exp_nonpositive() does not end with its power of 2")
+    check_clamps(asked[0][0], SMALLEST[real] * Fraction("0.6931471"), Fraction(0))
+    if asked[0][1] != K["underflow_exponent"]:
+        raise Unproved("exp_nonpositive() has another smallest exponent")
     return in_ulp(real, result.args[0], r, error, K["exponent_rescale"])
 
 

@@ -69,7 +69,7 @@ def grid(low, high, count, crossings):
     return list(zip(ends, ends[1:]))
 
 
-def exp_minus_1_between(parts):
+def exp_between(parts):
     """Returns proved bounds of exp(r) below and above on intervals of r."""
     lower = largest_magnitudes([f"exp({fraction(-low)})" for low, _ in parts])
     upper = largest_magnitudes([f"exp({fraction(high)})" for _, high in parts])
@@ -81,10 +81,11 @@ def tanh_bound(headers, real, fma):
     worst = tiny(real, reduced, r)
     # 2|x| up to ln(2) / 2: it is r, without an error.
     most = LARGEST_R[real]
-    crossings = [math.log1p(2.0 ** k) for k in range(-11, 0)] + [math.log((1 + 2.0 ** k) / (1 - 2.0 ** k)) for k in range(-12, -1)]
+    crossings = [math.log1p(2.0 ** k) for k in range(-11, 0)]
+    crossings += [math.log((1 + 2.0 ** k) / (1 - 2.0 ** k)) for k in range(-12, -1)]
     parts = [part for k in range(-10, -1) for part in grid(power(k), min(power(k + 1), most), 1 if k < -3 else 2, crossings)]
     found = piece_errors(real, reduced, r, [(low, high, 1, Fraction(0)) for low, high in parts], 1, "expm1(x)")
-    for (low, high), off in zip(exp_minus_1_between(parts), found):
+    for (low, high), off in zip(exp_between(parts), found):
         worst = max(worst, bound(real, low - 1, high - 1, off))
     # Other arguments: n from 1 to 58, and r of both signs. The product with 2^n is exact, and 2^n - 1 until n exceeds the precision.
     crossings = [math.log(x) for x in (5 / 6, 1, 3 / 4, 5 / 4)]
@@ -92,7 +93,7 @@ def tanh_bound(headers, real, fma):
     parts = [part for low, high in zip(sizes, sizes[1:]) for part in grid(low, high, 4, crossings) + grid(-high, -low, 4, crossings)]
     offs = [error(next(size for size in (power(-3), power(-2), power(-1)) if max(-low, high) <= size)) for low, high in parts]
     found = piece_errors(real, reduced, r, [(*part, 1, off) for part, off in zip(parts, offs)], 1, "expm1(x)")
-    for (low, high), off in zip(exp_minus_1_between(parts), found):
+    for (low, high), off in zip(exp_between(parts), found):
         for n in range(1, 59):
             w = power(n)
             of_difference = ulp(w, real) / 2 if n > PRECISION[real] else 0
