@@ -42,6 +42,25 @@ def textbook(headers):
             raise Unproved(f"{name} is {text(got['hi'])}, {text(got['lo'])}")
 
 
+@theorem("sum of two DoubleDouble: algorithm 6 of Joldes, Muller, Popescu 2017, whose bound is proved there", "double_double")
+def published_sum(headers):
+    read, steps = translator([headers.read(PATH, True)], True, {}, ["DoubleDouble"]), []
+
+    def record(name):
+        def call(given):
+            steps.append(f"{name}({text(given[0])}, {text(given[1])})")
+            return Struct("DoubleDouble", {"hi": var(f"h{len(steps)}"), "lo": var(f"l{len(steps)}")})
+        return call
+
+    for name in ("two_sum", "quick_two_sum"):
+        read.overrides[name] = record(name)
+    result = read.call("operator+", [pair("a"), pair("b")], ["DoubleDouble", "DoubleDouble"])
+    want = ["two_sum(ah, bh)", "two_sum(al, bl)", "quick_two_sum(h1, (l1 + h2))", "quick_two_sum(h3, (l3 + l2))"]
+    if steps != want or (text(result["hi"]), text(result["lo"])) != ("h4", "l4"):
+        raise Unproved(f"the sum has the steps {steps}")
+    return 3 * power(-106) + 13 * power(-159)
+
+
 def product(headers, fma, factor=None):
     """Proves the relative error of a product, for factors in [1, 2): all others are powers of 2 times these.
 

@@ -49,6 +49,7 @@ ORDERS = [
     (FREQUENCIES, "log(base) * -2.0 / static_cast<double>(dim)", "log(base) / static_cast<double>(dim) * 2.0", "frequency rules: Unscaled"),
     (DOUBLE_DOUBLE, "quick_two_sum(product.hi, product.lo + cross)", "quick_two_sum(product.hi + product.lo, cross)",
      "product of two DoubleDouble, with fma"),
+    (DOUBLE_DOUBLE, "quick_two_sum(sum.hi, sum.lo + low.hi)", "quick_two_sum(sum.hi, sum.lo + low.lo)", "sum of two"),
     (DOUBLE_DOUBLE, "(a - (sum - b_part)) + (b - b_part)", "(a + (b - b_part)) - (sum - b_part)", "textbook"),
 ]
 
