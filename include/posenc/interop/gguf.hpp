@@ -114,6 +114,7 @@ class GgufReader {
       if (size != 0 && size != 4096) keys_.reject(window, "is not the 4096 of this architecture");
     }
     check_local_base();
+    check_local_width();
     check_layer_lists();
     if (entry_.rope.is_base_fixed) check_fixed_base();
     if (!is_known_ && keys_.has(pattern)) {
@@ -149,6 +150,15 @@ class GgufReader {
     }
     if (keys_.text("rope.scaling.type").value_or("none") != "none") {
       keys_.reject("rope.scaling.type", "has no effect in this architecture");
+    }
+  }
+
+  /// Checks that the graph uses the width of local layers for them alone.
+  void check_local_width() const {
+    constexpr auto key = "rope.dimension_count_swa";
+    if (!entry_.rope.has_local_width && keys_.has(key) &&
+        keys_.integer(key) != keys_.integer("rope.dimension_count")) {
+      keys_.reject(key, "is not known to be used by this architecture");
     }
   }
 
@@ -247,8 +257,11 @@ class GgufReader {
                                     ? entry_.rope.local_base
                                     : keys_.real("rope.freq_base").value_or(10000);
     const double base = keys_.real("rope.freq_base_swa").value_or(default_base);
-    if (entry_.rope.local == GgufLocal::Unscaled || std::holds_alternative<Unscaled>(global.rule)) {
-      rotary.rule = Unscaled{.rotary_dim = dim, .base = base};
+    if (entry_.rope.local != GgufLocal::AsGlobal || std::holds_alternative<Unscaled>(global.rule)) {
+      const double factor = entry_.rope.local == GgufLocal::Plain
+                                ? 1
+                                : keys_.real("rope.scaling.attn_factor").value_or(1);
+      rotary.rule = gguf_unscaled(dim, base, factor);
       return rotary;
     }
     const bool has_tensors = std::holds_alternative<DivisorScaling>(global.rule) ||

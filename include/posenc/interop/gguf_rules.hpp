@@ -233,6 +233,16 @@ inline void gguf_reject_keys_of_other_types(const GgufKeys& keys, std::string_vi
   }
 }
 
+/// Returns a rule without scaling, whose cos and sin are multiplied by a factor.
+inline RotaryRule gguf_unscaled(Index rotary_dim, double base, double attention_factor) {
+  if (attention_factor == 1) return Unscaled{.rotary_dim = rotary_dim, .base = base};
+  return DivisorScaling{
+      .rotary_dim = rotary_dim,
+      .base = base,
+      .divisors = std::vector<double>(static_cast<std::size_t>(rotary_dim / 2), 1.0),
+      .attention_factor = attention_factor};
+}
+
 /// Returns the rule of the global layers.
 inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context) {
   const auto named = keys.text("rope.scaling.type");

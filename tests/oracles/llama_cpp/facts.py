@@ -41,14 +41,15 @@ class Layer:
             self.ropes.append((role(op["a"]), op))
         elif kind == "offset":
             next(r for _, r in reversed(self.ropes) if r["result"] == op["result"])["offset"] = op["offset"]
-        elif kind == "scale" and role(op["a"]) in "qk" and self.softmax is None:
+        elif kind == "scale" and role(op["a"]) in "qk":
             if op["a"].startswith("kq_tanh"):
                 self.cap = op["factor"]
             self.scale *= op["factor"]
         elif kind == "mul" and role(op["a"]) == "q":
             self.temperature = op["b"]
-        elif kind == "softmax" and op["mask"] and self.softmax is None:
-            self.softmax = op
+        elif kind == "softmax" and op["mask"]:
+            self.softmax = op | {"scale": op["scale"] * self.scale}  # of several, the last is the layer's own
+            self.scale = 1.0
         elif kind == "sinks":
             self.sinks = True
 
@@ -59,6 +60,23 @@ class Layer:
             return found.get("q"), found.get("k")
         others = [op for r, op in self.ropes if r == "other"]
         return (others + [None, None])[:2]
+
+    def facts(self, inputs):
+        """Returns rotations of queries and keys, scale, soft cap, max_bias, sinks, visible keys and temperatures."""
+        queries, keys = (op and rope_of(op) for op in self.ropes_of_attention())
+        if self.softmax is None and queries is None:
+            return None
+        softmax = self.softmax or {"scale": None, "cap": 0, "max_bias": 0, "mask": ""}
+        rows = temperatures = None
+        mask = inputs.get(softmax["mask"])
+        if mask and mask["extents"][1] > ROWS[-1]:
+            rows = " ".join(visible(mask, i) for i in ROWS)
+        if self.temperature in inputs:
+            values = inputs[self.temperature]["values"]
+            temperatures = " ".join(f"{values[i]:.9g}" for i in ROWS)
+        scale = "-" if softmax["scale"] is None else f"{softmax['scale']:.7g}"
+        return (queries, keys, scale, f"{self.cap or softmax['cap']:g}", f"{softmax['max_bias']:g}", str(int(self.sinks)), rows,
+                temperatures)
 
 
 def by_layer(answers):

@@ -170,8 +170,9 @@ class Comparison {
         if (!text.empty()) return text;
       }
     }
-    if (attention.sinks != layer.sinks) return "sinks differ";
-    if (layer.visible && attention.window) {
+    if (attention.sinks.value_or(layer.sinks) != layer.sinks) return "sinks differ";
+    const bool chooses = attention.kind == posenc::LayerKind::Sparse;  // by the values of keys
+    if (layer.visible && attention.window && !chooses) {
       const auto text = difference_of_visible(*attention.window, recordings().row(*layer.visible),
                                               variant_.first);
       if (!text.empty()) return text;
@@ -247,12 +248,143 @@ Result compare(const Graph& graph) {
   }
 }
 
-TEST_CASE("print outcomes", "[.print]") {
+const char* name_of(Outcome outcome) {
+  return outcome == Outcome::Agrees    ? "agrees"
+         : outcome == Outcome::Refused ? "refused"
+                                       : "differs";
+}
+
+/// Row of expected.tsv: results that are intended, with their reason.
+struct Expected {
+  std::vector<std::string> architectures, variants;
+  std::string outcome, text;
+  bool is_used = false;
+
+  static bool lists(const std::vector<std::string>& names, const std::string& name) {
+    return names.front() == "*" || std::find(names.begin(), names.end(), name) != names.end();
+  }
+  bool matches(const Graph& graph, const Result& result) const {
+    return outcome == name_of(result.outcome) && lists(architectures, graph.architecture) &&
+           lists(variants, graph.variant) && result.text.find(text) != std::string::npos;
+  }
+};
+
+std::vector<Expected> expected() {
+  std::vector<Expected> rows;
+  for (const auto& row : llama_cpp::table("../expected.tsv")) {
+    REQUIRE(row.size() == 5);
+    rows.push_back({llama_cpp::split(row[0], ' '), llama_cpp::split(row[1], ' '), row[2], row[3]});
+  }
+  return rows;
+}
+
+const std::vector<Result>& results() {
+  static const std::vector<Result> all = [] {
+    std::vector<Result> list;
+    for (const Graph& graph : recordings().graphs()) list.push_back(compare(graph));
+    return list;
+  }();
+  return all;
+}
+
+TEST_CASE("read_gguf agrees with a running llama.cpp", "[gguf]") {
+  auto rows = expected();
+  std::string unexpected;
+  std::size_t agreeing = 0;
+  for (std::size_t i = 0; i < results().size(); ++i) {
+    const Graph& graph = recordings().graphs()[i];
+    const Result& result = results()[i];
+    if (result.outcome == Outcome::Agrees) {
+      ++agreeing;
+      continue;
+    }
+    bool is_expected = false;
+    for (Expected& row : rows) {
+      if (!row.matches(graph, result)) continue;
+      row.is_used = is_expected = true;
+    }
+    if (!is_expected) {
+      unexpected += graph.architecture + '\t' + graph.variant + '\t' + name_of(result.outcome) +
+                    '\t' + result.text + '\n';
+    }
+  }
+  CHECK(unexpected == "");
+  for (const Expected& row : rows) {
+    INFO(row.architectures.front() << ' ' << row.variants.front() << ' ' << row.text);
+    CHECK(row.is_used);
+  }
+  CHECK(agreeing > results().size() / 2);
+}
+
+struct Counts {
+  int agree = 0, refused = 0, differ = 0;
+};
+
+/// Returns a row of status.tsv.
+std::string status_row(const std::string& name, const char* status, bool is_recorded,
+                       const std::string& note) {
+  static const std::string release = llama_cpp::release();
+  return "gguf\t" + name + '\t' + status + '\t' + (is_recorded ? release : "-") + '\t' + note +
+         '\n';
+}
+
+std::string status() {
+  std::map<std::string, Counts> counts;
+  for (std::size_t i = 0; i < results().size(); ++i) {
+    const Graph& graph = recordings().graphs()[i];
+    const Outcome outcome = results()[i].outcome;
+    Counts& count = counts[graph.architecture];
+    ++(outcome == Outcome::Agrees    ? count.agree
+       : outcome == Outcome::Refused ? count.refused
+                                     : count.differ);
+  }
+  std::map<std::string, std::string> rows;
+  for (const auto& row : posenc::detail::gguf_architectures) {
+    for (const auto& name : llama_cpp::split(row.names, ' ')) {
+      const auto found = counts.find(name);
+      if (found == counts.end()) {
+        rows[name] = status_row(name, "code", false, "no recording");
+        continue;
+      }
+      const Counts& count = found->second;
+      rows[name] = status_row(name, "compared", true,
+                              std::to_string(count.agree) + " files agree, " +
+                                  std::to_string(count.refused) + " refused, " +
+                                  std::to_string(count.differ) + " differ as documented");
+    }
+  }
+  for (const auto& row : posenc::detail::gguf_unsupported_architectures) {
+    const std::string reason(row.has);
+    const bool has_positions = row.has_rotary || reason.find("learned") != std::string::npos ||
+                               reason.find("ALiBi") != std::string::npos ||
+                               reason.find("bias") != std::string::npos;
+    for (const auto& name : llama_cpp::split(row.names, ' ')) {
+      const bool is_recorded = counts.count(name) != 0;
+      rows[name] = status_row(name, has_positions ? "refused" : "none", is_recorded, reason);
+    }
+  }
+  std::string text;
+  for (const auto& [name, row] : rows) text += row;
+  return text;
+}
+
+TEST_CASE("the status of every architecture is listed", "[gguf]") {
+  const std::string name = std::string(POSENC_LLAMA_CPP_RECORDINGS) + "/../status.tsv";
+  if (std::getenv("POSENC_WRITE_STATUS") != nullptr) std::ofstream(name) << status();
+  std::ifstream file(name);
+  std::ostringstream listed;
+  listed << file.rdbuf();
+  // POSENC_WRITE_STATUS=1 writes the file anew.
+  CHECK(listed.str() == status());
+}
+
+TEST_CASE("every recorded architecture is known", "[gguf]") {
   for (const Graph& graph : recordings().graphs()) {
-    const auto result = compare(graph);
-    if (result.outcome == Outcome::Agrees) continue;
-    std::printf("%s\t%s\t%s\t%s\n", graph.architecture.c_str(), graph.variant.c_str(),
-                result.outcome == Outcome::Refused ? "refused" : "differs", result.text.c_str());
+    INFO(graph.architecture);
+    CHECK((posenc::detail::find_row(posenc::detail::gguf_architectures, graph.architecture) !=
+               nullptr ||
+           posenc::detail::find_row(posenc::detail::gguf_unsupported_architectures,
+                                    graph.architecture) != nullptr));
   }
 }
 

@@ -88,7 +88,7 @@ EXTRA = {
     "nemotron_h": SSM | SOME_LAYERS | {".feed_forward_length": [0, 0, 128, 0] * (LAYERS // 4)},
     "nemotron_h_moe": SSM | SOME_LAYERS | {".feed_forward_length": [0, 0, 128, 0] * (LAYERS // 4), ".expert_shared_feed_forward_length": 64,
                                             ".expert_gating_func": 2},
-    "paddleocr": {".rope.dimension_sections": [8, 12, 12, 0]},
+    "paddleocr": {".rope.dimension_sections": [12, 10, 10, 0]},
     "plamo2": SSM | SOME_LAYERS | {".ssm.group_count": 0},
     "plm": SEPARATE_LATENT,
     "qwen3next": DELTA,

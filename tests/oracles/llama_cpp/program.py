@@ -57,7 +57,7 @@ def write_file(path, keys, tensors):
 
 
 # What a key is, if the architecture requires it and the specification does not have it.
-USUAL = [(r"epsilon", 1e-5), (r"sliding_window_pattern", 4), (r"sliding_window", 16), (r"dimension_sections", [8, 12, 12, 0]),
+USUAL = [(r"epsilon", 1e-5), (r"sliding_window_pattern", 4), (r"sliding_window", 16), (r"dimension_sections", [12, 10, 10, 0]),
          (r"expert_used_count", 2), (r"expert_count", 4), (r"expert.*feed_forward_length", 64), (r"lora_rank", 32),
          (r"key_length_mla", 96), (r"value_length_mla", 64), (r"ssm.conv_kernel", 4), (r"ssm.inner_size", 256),
          (r"ssm.state_size", 16), (r"token_type_count", 2), (r"ssm.time_step_rank", 8), (r"l_cache", 3), (r"alibi", 8.0),
@@ -71,6 +71,12 @@ class Program:
         self.command, self.process = [str(record), str(folder)], None
         self.file = pathlib.Path(work) / "model.gguf"
         self.loads = 0
+
+    def close(self):
+        if self.process is not None:
+            self.process.stdin.close()
+            self.process.wait()
+            self.process = None
 
     def ask(self, line):
         """Returns the answers to a command. The last one has "end"."""

@@ -52,6 +52,14 @@ inline std::vector<std::vector<std::string>> table(const std::string& name) {
   return rows;
 }
 
+/// Returns the recorded release, with which every table begins.
+inline std::string release() {
+  std::ifstream file(std::string(POSENC_LLAMA_CPP_RECORDINGS) + "/graphs.tsv");
+  std::string line;
+  std::getline(file, line);
+  return line.substr(2, line.find(". ") - 2);
+}
+
 /// Rotation of ggml: its parameters, and its outputs for input() at the positions.
 struct Rotation {
   Index channels = 0;
@@ -121,14 +129,13 @@ class Recordings {
     std::map<std::string, std::string> plain;
     for (const auto& row : table("graphs.tsv")) {
       if (row[1] == "plain") plain[row[0]] = row[2];
-      graphs_.push_back({row[0], row[1], layers_of(row[2] == "=" ? plain.at(row[0]) : row[2]),
-                         keys_of(row.size() > 3 ? row[3] : "")});
+      const std::string& text = row[2] == "=" ? plain.at(row[0]) : row[2];
+      graphs_.push_back({row[0], row[1], layers_of(text), keys_of(row.size() > 3 ? row[3] : "")});
       auto& layers = graphs_.back().layers;
       const std::size_t depth = std::stoull(value(graphs_.back(), ".block_count").substr(1));
-      if (row[2].rfind("repeat;", 0) == 0) {
-        const std::size_t period = layers.size();
-        for (std::size_t i = period; i < depth; ++i) layers.push_back(layers[i % period]);
-      }
+      const std::size_t period = layers.size();
+      for (std::size_t i = period; i < depth; ++i) layers.push_back(layers[i % period]);
+      if (layers.size() != depth) throw std::runtime_error(row[0] + " has too many layers");
     }
   }
 

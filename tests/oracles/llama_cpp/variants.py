@@ -43,6 +43,7 @@ VARIANTS = {
     "window-global-base": (WINDOW | {".rope.freq_base": 300000.0}, (), 128, 0),
     "window-linear": (WINDOW | LINEAR, (), 128, 0),
     "window-yarn": (WINDOW | YARN, (), 128, 0),
+    "window-attn": (WINDOW | {".rope.scaling.attn_factor": 0.75}, (), 128, 0),
     "window-partial": (WINDOW | {".rope.dimension_count_swa": 32}, (), 128, 0),
     "softcap": ({".attn_logit_softcapping": 20.0}, (), 128, 0),
     "scale": ({".attention.scale": 0.25}, (), 128, 0),

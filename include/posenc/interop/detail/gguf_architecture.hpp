@@ -31,7 +31,8 @@ enum class GgufLogMultiplier {
 /// Rotations of layers with a window.
 enum class GgufLocal {
   AsGlobal,  ///< as global layers, with their scaling; keys may give another base or width
-  Unscaled   ///< without the scaling of global layers
+  Unscaled,  ///< without the scaling of global layers, with their attn_factor
+  Plain      ///< with neither
 };
 
 /// Layers without rotary encoding, in addition to layers without heads.
@@ -89,6 +90,7 @@ struct GgufRope {
   GgufLocal local = GgufLocal::AsGlobal;
   double local_base = 0;            ///< default; 0: the base of the global layers
   bool ignores_local_base = false;  ///< the graph uses the base of the global layers
+  bool has_local_width = false;     ///< the graph reads rope.dimension_count_swa layer by layer
   GgufNopeLayers nope_layers = GgufNopeLayers::None;
   Index linear_period = 4;  ///< one layer of each period has a softmax, for LinearLayers
 };

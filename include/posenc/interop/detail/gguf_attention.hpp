@@ -83,8 +83,9 @@ class GgufAttention {
       return LayerWindow{WindowKind::Sliding, architecture_.windows.default_size};
     }
     if (size == 0) {
-      const bool has_none = given || architecture_.windows.may_be_absent;
-      return has_none ? std::optional(LayerWindow{}) : std::nullopt;
+      if (architecture_.windows.may_be_absent) return LayerWindow{};
+      if (given) keys_.reject(key, "is 0, for which llama.cpp masks every key of local layers");
+      return std::nullopt;
     }
     return LayerWindow{
         architecture_.windows.both_sides ? WindowKind::BothSides : WindowKind::Sliding, size};
