@@ -60,7 +60,9 @@ class GgufReader {
                         "as a plain rotary model");
     }
     is_known_ = known != nullptr;
-    entry_ = is_known_ ? *known : GgufArchitecture{.names = {}, .mode = GgufMode::Neox};
+    entry_ = is_known_ ? *known
+                       : GgufArchitecture{
+                             .names = {}, .mode = GgufMode::Neox, .scores = {.reads_scale = true}};
     model_.model_type = std::move(architecture);
   }
 
@@ -69,7 +71,6 @@ class GgufReader {
     gguf_reject_other_encodings(keys_);
     check_switches();
     model_.trained_length = keys_.integer("context_length").value_or(0);
-    gguf_read_scores(keys_, entry_, model_);
     if (!has_local_rotary()) {
       add_layer("", global_rotary());
     } else {
@@ -79,6 +80,7 @@ class GgufReader {
         model_.layer_types.emplace_back(is_local ? "sliding_attention" : "full_attention");
       }
     }
+    gguf_read_scores(keys_, entry_, model_);
     model_.layers_without_rotary = gguf_layers_without_rotary(keys_, entry_);
     GgufAttention(keys_, entry_, is_known_, model_).read();
     gguf_read_sizes(keys_, model_);

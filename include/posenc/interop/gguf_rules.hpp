@@ -156,11 +156,17 @@ inline void gguf_check_deepseek(const GgufKeys& keys, bool must_be_one, double a
   }
 }
 
+/// True if llama.cpp scales the scores of an architecture by a magnitude of cos and sin.
+inline bool gguf_scales_scores(const GgufArchitecture& architecture) {
+  return architecture.rope.log_multiplier == GgufLogMultiplier::Tenth ||
+         architecture.rope.log_multiplier == GgufLogMultiplier::TenthOfOne;
+}
+
 inline void gguf_yarn_magnitude(const GgufKeys& keys, const GgufRuleContext& context,
                                 YarnScaling& rule) {
   const GgufLogMultiplier meaning = context.architecture->rope.log_multiplier;
   const bool must_be_one = meaning == GgufLogMultiplier::TenthOfOne;
-  const bool is_deepseek = must_be_one || meaning == GgufLogMultiplier::Tenth;
+  const bool is_deepseek = gguf_scales_scores(*context.architecture);
   double all_dim = keys.real("rope.scaling.yarn_log_multiplier").value_or(0);
   if (all_dim != 0 && meaning == GgufLogMultiplier::Unknown) {
     keys.reject("rope.scaling.yarn_log_multiplier",
@@ -277,6 +283,11 @@ inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context
 
   const double attention_factor = keys.real("rope.scaling.attn_factor").value_or(1);
   const double factor = type == "none" ? 1 : gguf_factor(keys);
+  if (gguf_scales_scores(*context.architecture) && (factor != 1 || attention_factor != 1)) {
+    keys.reject(factor != 1 ? "rope.scaling.factor" : "rope.scaling.attn_factor",
+                "is not 1, for which llama.cpp scales scores of this architecture even without "
+                "YaRN");
+  }
   if (longer) {  // for any type, because older files name none
     if (factor != 1) keys.reject("rope.scaling.factor", "contradicts the tensors of LongRoPE");
     return LongRopeScaling{.rotary_dim = dim,

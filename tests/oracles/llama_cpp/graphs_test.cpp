@@ -3,6 +3,7 @@
 #include "oracles/llama_cpp/recordings.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
+#include <posenc/bias/alibi.hpp>
 #include <posenc/interop/attention_options.hpp>
 #include <posenc/interop/gguf.hpp>
 
@@ -366,6 +367,18 @@ std::string status() {
   std::string text;
   for (const auto& [name, row] : rows) text += row;
   return text;
+}
+
+TEST_CASE("slopes are those of ggml's softmax", "[alibi]") {
+  const auto rows = llama_cpp::table("alibi.tsv");
+  CHECK(rows.size() == 5);
+  for (const auto& row : rows) {
+    const auto recorded = llama_cpp::numbers(row[2]);
+    const auto slopes = posenc::alibi_slopes(std::stoll(row[0]), llama_cpp::number(row[1]));
+    REQUIRE(recorded.size() == slopes.size());
+    // Float32 rounds the probabilities.
+    for (std::size_t h = 0; h < slopes.size(); ++h) CHECK(std::abs(recorded[h] - slopes[h]) < 4e-7);
+  }
 }
 
 TEST_CASE("the status of every architecture is listed", "[gguf]") {

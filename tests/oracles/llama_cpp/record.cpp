@@ -7,6 +7,7 @@
 //   load FILE CONTEXT FIRST TOKENS    loads FILE, and decodes TOKENS tokens from position FIRST on
 //   rotate WIDTH N MODE ORIGINAL BASE SCALE EXT ATTN FAST SLOW S0 S1 S2 S3 POSITION FACTOR...
 //                                     runs ggml's operator on a vector of WIDTH channels
+//   alibi HEADS MAX_BIAS              runs ggml's softmax on two keys at distances 0 and 1
 //
 // The program exports functions of ggml by name. libllama binds to them, because the program comes
 // first in the order of lookup. Each prints its arguments and calls the function of libggml-base.
@@ -304,56 +305,110 @@ void load(std::istringstream& line) {
   std::printf("{\"end\":\"%s\",\"said\":%s}\n", end, json_text(said).c_str());
 }
 
+struct Graph;
+/// A graph of one operator with its memory.
+class Operator {
+ public:
+  Operator() {
+    struct {
+      std::size_t size = std::size_t{1} << 20;
+      void* memory = nullptr;
+      bool without_data = true;
+    } setting;
+    context_ = BASE(ggml_init, Context * (decltype(setting)))(setting);
+  }
+  ~Operator() {
+    BASE(ggml_backend_buffer_free, void(void*))(buffer_);
+    BASE(ggml_free, void(Context*))(context_);
+  }
+  Operator(const Operator&) = delete;
+
+  Context* context() const { return context_; }
+  Tensor* tensor(int type, std::int64_t n, std::int64_t rows = 1, std::int64_t heads = 1) const {
+    return BASE(ggml_new_tensor_4d,
+                Tensor * (Context*, int, std::int64_t, std::int64_t, std::int64_t, std::int64_t))(
+        context_, type, n, rows, heads, 1);
+  }
+  /// Allocates all tensors. Afterwards set() writes the inputs.
+  void allocate(Tensor* result) {
+    graph_ = BASE(ggml_new_graph, Graph * (Context*))(context_);
+    BASE(ggml_build_forward_expand, void(Graph*, Tensor*))(graph_, result);
+    static void* backend = function<void*(int, const char*)>(
+        registry_library, "ggml_backend_init_by_type")(0, nullptr);
+    backend_ = backend;
+    buffer_ = BASE(ggml_backend_alloc_ctx_tensors, void*(Context*, void*))(context_, backend_);
+  }
+  template <class T>
+  static void set(Tensor* tensor, const std::vector<T>& values) {
+    BASE(ggml_backend_tensor_set, void(Tensor*, const void*, std::size_t, std::size_t))
+    (tensor, values.data(), 0, values.size() * sizeof(T));
+  }
+  std::vector<float> compute(Tensor* result) {
+    BASE(ggml_backend_graph_compute, int(void*, Graph*))(backend_, graph_);
+    std::vector<float> values(
+        static_cast<std::size_t>(BASE(ggml_nelements, std::int64_t(const Tensor*))(result)));
+    BASE(ggml_backend_tensor_get, void(const Tensor*, void*, std::size_t, std::size_t))
+    (result, values.data(), 0, values.size() * sizeof(float));
+    return values;
+  }
+
+ private:
+  Context* context_ = nullptr;
+  Graph* graph_ = nullptr;
+  void *backend_ = nullptr, *buffer_ = nullptr;
+};
+
+void print_values(const std::vector<float>& values) {
+  std::printf("{\"end\":\"computed\",\"values\":[");
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::printf("%s%s", i ? "," : "", number(values[i]).c_str());
+  }
+  std::printf("]}\n");
+}
+
 void rotate(std::istringstream& line) {
-  int width = 0, n = 0, mode = 0, original = 0, sections[4] = {}, position = 0;
+  int width = 0, n = 0, mode = 0, original = 0, sections[4] = {};
+  std::int32_t position = 0;
   float base = 0, scale = 0, ext = 0, attn = 0, fast = 0, slow = 0;
   line >> width >> n >> mode >> original >> base >> scale >> ext >> attn >> fast >> slow;
   for (int& section : sections) line >> section;
   line >> position;
   std::vector<float> factors;
   for (float factor = 0; line >> factor;) factors.push_back(factor);
-  struct {
-    std::size_t size;
-    void* memory;
-    bool without_data;
-  } setting{std::size_t{1} << 20, nullptr, true};
-  Context* c = BASE(ggml_init, Context * (decltype(setting)))(setting);
-  const auto tensor = BASE(ggml_new_tensor_4d, Tensor * (Context*, int, std::int64_t, std::int64_t,
-                                                         std::int64_t, std::int64_t));
-  Tensor* x = tensor(c, 0, width, 1, 1, 1);
   const bool has_axes = (mode & 8) != 0;
-  Tensor* p = tensor(c, 26, has_axes ? 4 : 1, 1, 1, 1);  // 26: int32
-  Tensor* f =
-      factors.empty() ? nullptr : tensor(c, 0, static_cast<std::int64_t>(factors.size()), 1, 1, 1);
-  Tensor* y =
-      has_axes ? ggml_rope_multi(c, x, p, f, n, sections, mode, original, base, scale, ext, attn,
-                                 fast, slow)
-               : ggml_rope_ext(c, x, p, f, n, mode, original, base, scale, ext, attn, fast, slow);
-  struct Graph;
-  Graph* graph = BASE(ggml_new_graph, Graph * (Context*))(c);
-  BASE(ggml_build_forward_expand, void(Graph*, Tensor*))(graph, y);
-  static void* backend =
-      function<void*(int, const char*)>(registry_library, "ggml_backend_init_by_type")(0, nullptr);
-  void* buffer = BASE(ggml_backend_alloc_ctx_tensors, void*(Context*, void*))(c, backend);
-  const auto set =
-      BASE(ggml_backend_tensor_set, void(Tensor*, const void*, std::size_t, std::size_t));
+  Operator op;
+  Tensor* x = op.tensor(0, width);
+  Tensor* p = op.tensor(26, has_axes ? 4 : 1);  // 26: int32
+  Tensor* f = factors.empty() ? nullptr : op.tensor(0, static_cast<std::int64_t>(factors.size()));
+  Tensor* y = has_axes ? ggml_rope_multi(op.context(), x, p, f, n, sections, mode, original, base,
+                                         scale, ext, attn, fast, slow)
+                       : ggml_rope_ext(op.context(), x, p, f, n, mode, original, base, scale, ext,
+                                       attn, fast, slow);
+  op.allocate(y);
   std::vector<float> values(static_cast<std::size_t>(width));
-  for (int i = 0; i < width; ++i)
+  for (int i = 0; i < width; ++i) {
     values[static_cast<std::size_t>(i)] = static_cast<float>((7 * i + 3) % 11 - 5) / 4;
-  set(x, values.data(), 0, values.size() * 4);
-  const std::int32_t positions[4] = {position, position + 3, position + 6,
-                                     position + 9};  // by axis
-  set(p, positions, 0, has_axes ? 16 : 4);
-  if (f != nullptr) set(f, factors.data(), 0, factors.size() * 4);
-  BASE(ggml_backend_graph_compute, int(void*, Graph*))(backend, graph);
-  BASE(ggml_backend_tensor_get, void(const Tensor*, void*, std::size_t, std::size_t))
-  (y, values.data(), 0, values.size() * 4);
-  std::printf("{\"end\":\"rotated\",\"values\":[");
-  for (std::size_t i = 0; i < values.size(); ++i)
-    std::printf("%s%s", i ? "," : "", number(values[i]).c_str());
-  std::printf("]}\n");
-  BASE(ggml_backend_buffer_free, void(void*))(buffer);
-  BASE(ggml_free, void(Context*))(c);
+  }
+  op.set(x, values);
+  std::vector<std::int32_t> positions{position, position + 3, position + 6, position + 9};
+  positions.resize(has_axes ? 4 : 1);  // one per axis
+  op.set(p, positions);
+  if (f != nullptr) op.set(f, factors);
+  print_values(op.compute(y));
+}
+
+/// Prints the probabilities of two keys with equal scores, at distances 0 and 1, for each head.
+void alibi(std::istringstream& line) {
+  std::int64_t heads = 0;
+  float max_bias = 0;
+  line >> heads >> max_bias;
+  Operator op;
+  Tensor *scores = op.tensor(0, 2, 1, heads), *mask = op.tensor(0, 2);
+  Tensor* y = ggml_soft_max_ext(op.context(), scores, mask, 1, max_bias);
+  op.allocate(y);
+  op.set(scores, std::vector<float>(static_cast<std::size_t>(2 * heads)));
+  op.set(mask, std::vector<float>{0, -1});
+  print_values(op.compute(y));
 }
 
 void* open_library(const std::filesystem::path& folder, const std::string& stem) {
@@ -385,6 +440,7 @@ int main(int count, char** arguments) {
     line >> command;
     if (command == "load") load(line);
     if (command == "rotate") rotate(line);
+    if (command == "alibi") alibi(line);
     std::fflush(stdout);
   }
 }

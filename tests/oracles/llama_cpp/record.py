@@ -3,6 +3,7 @@
 """record.py RECORD LLAMA_FOLDER RELEASE OUT [ARCHITECTURE...]: writes recordings of a running llama.cpp, see README.md."""
 import functools
 import itertools
+import math
 import multiprocessing
 import pathlib
 import re
@@ -18,6 +19,7 @@ from variants import VARIANTS, divisors
 ABSENT = pathlib.Path(__file__).with_name("absent.tsv")
 POSITIONS = [0, 1, 1000, 100000]
 PROCESSES = 4
+ALIBI = [(4, 8.0), (12, 8.0), (32, 8.0), (40, 8.0), (12, 4.0)]
 
 
 def text_of(v):
@@ -146,6 +148,10 @@ class Writer:
         outputs = [program.ask(f"rotate {n} {numbers} {position} {values}")[-1]["values"] for position in POSITIONS]
         return "\t".join([numbers + " " + (factors or "-"), *(" ".join(f"{v:.7g}" for v in values) for values in outputs)])
 
+    def alibi(self, program, heads, bias):
+        values = program.ask(f"alibi {heads} {bias}")[-1]["values"]
+        return " ".join(f"{math.log(a / b):.7g}" for a, b in zip(values[::2], values[1::2]))
+
     def write(self, architectures, program):
         self.file("architectures.tsv", "Keys of the plain model", [
             f"{a.name}\t{keys_text({k: v for k, v in a.keys.items() if not k.startswith(('general.', 'tokenizer.'))}, a.name)}"
@@ -158,6 +164,8 @@ class Writer:
                   [line for a in architectures for line in self.graphs(a)])
         self.file("rows.tsv", f"Of the queries {facts.ROWS}: first and last visible key, or temperature", [
             f"{n}\t{row}" for row, n in self.rows.numbers.items()])
+        self.file("alibi.tsv", "Heads, max_bias, logarithms of the ratio of probabilities at distances 0 and 1", [
+            f"{heads}\t{bias:g}\t{self.alibi(program, heads, bias)}" for heads, bias in ALIBI])
         self.file("rotations.tsv", f"n mode original base scale ext attn fast slow sections factors; outputs at {POSITIONS}", [
             f"{n}\t{self.rotation(program, p)}" for p, n in self.ropes.numbers.items()])
 

@@ -108,7 +108,8 @@ struct GgufWindows {
 
 /// Scale, cap and temperature of scores.
 struct GgufScores {
-  double scale = 0;  ///< 0: head_dim^-1/2
+  double scale = 0;          ///< 0: head_dim^-1/2
+  bool reads_scale = false;  ///< attention.scale replaces it
   /// Default of attention.output_scale; 0: no such key.
   double output_scale = 0;
   /// Models with this number of layers use (embedding_length / head_count)^-1/2.
