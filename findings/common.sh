@@ -11,7 +11,7 @@ export PYTHONPATH="$here" PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=ignore JAX_PL
 # python_packages [OPTION] NAME==VERSION...: installs packages into a virtual environment
 python_packages() {
   [[ -d "$work/venv" ]] || python3 -m venv "$work/venv"
-  "$work/venv/bin/pip" install --quiet --disable-pip-version-check "$@"
+  "$work/venv/bin/pip" install --quiet --no-compile --disable-pip-version-check "$@"
 }
 
 # npm_packages NAME@VERSION...: installs packages into $work/node_modules

@@ -4,7 +4,7 @@
 # Guess:   Attention accepts a padding mask [B, 1, 1, Sk], and a mask that is shorter than the keys: its text says that
 #          the mask is broadcast, and padded with -inf.
 # Seen:    both are rejected when the model runs. The mask must have all rows of queries and all keys.
-# Matters: expand masks before export. In posenc a mask of one row is a view with a stride of 0.
+# Matters: expand masks to [B, 1, Sq, Sk] before export.
 . "$(dirname "$0")/common.sh"
 
 python_packages onnxruntime==1.32.0 onnx==1.23.2 numpy==2.4.6

@@ -3,7 +3,7 @@
 # Package: openvino 2026.4.1, on the CPU; compared with onnxruntime 1.32.0.
 # Guess:   com.microsoft.RotaryEmbedding with rotary_embedding_dim rotates a part of each head, as ai.onnx's does.
 # Seen:    for inputs [B, S, H * D] the contrib operator is imported with heads as wide as the rotated part, so that
-#          every channel is rotated: [5, 3, 8] with 4 rotated becomes [5, 6, 4]. The operator of opset 23 with the same numbers is right.
+#          every channel is rotated: [5, 3, 8] with 4 rotated becomes [5, 6, 4]. The operator of opset 23 is right.
 # Matters: GPT-NeoX, Phi and others that rotate a part, exported with the contrib operator, are wrong without a message.
 . "$(dirname "$0")/common.sh"
 

@@ -22,11 +22,14 @@ POSENC_STABLE_BEGIN
 enum class Causal {
   Unspecified,  ///< a ConfigError
   No,           ///< no causal mask: encoders, cross attention
-  TopLeft,      ///< query i is aligned with key i: PyTorch's is_causal, ONNX without a cache
+  /// Query i is aligned with key i: PyTorch's is_causal, and ONNX's Attention without past keys and
+  /// without nonpad_kv_seqlen.
+  TopLeft,
   /// Query i is aligned with key i + Sk - Sq, the last query with the last key: flash-attn >= 2.1,
-  /// MLX; decoding. Sk is key_lengths[b] if given. Padded self attention needs TopLeft.
+  /// MLX, ONNX's Attention with nonpad_kv_seqlen as key_lengths; decoding. Sk is key_lengths[b] if
+  /// given. Padded self attention needs TopLeft.
   BottomRight,
-  FromStart,  ///< query i is aligned with key query_starts[b] + i
+  FromStart,  ///< query i is aligned with key query_starts[b] + i: ONNX, past keys before query 0
   ByPosition  ///< a query sees the keys whose position is at most its own
 };
 
