@@ -3,6 +3,7 @@
 
 #include <posenc/attention/options.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/core/detail/compiled.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/interop/layer_attention.hpp>
 #include <posenc/interop/model_settings.hpp>
@@ -176,5 +177,11 @@ AttentionOptions<T> attention_options(const VisionSettings& tower, Index layer) 
   }
   return options;
 }
+
+#define POSENC_DETAIL_ATTENTION_OPTIONS(EXTERN, T)                                       \
+  EXTERN template AttentionOptions<T> attention_options<T>(const ModelSettings&, Index,  \
+                                                           std::span<const Compute<T>>); \
+  EXTERN template AttentionOptions<T> attention_options<T>(const VisionSettings&, Index);
+POSENC_DETAIL_DECLARE_COMPILED(POSENC_DETAIL_ATTENTION_OPTIONS)
 
 POSENC_END

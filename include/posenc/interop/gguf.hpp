@@ -2,27 +2,16 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
-#include <posenc/core/error.hpp>
-#include <posenc/interop/detail/gguf_architectures.hpp>
-#include <posenc/interop/detail/gguf_attention.hpp>
-#include <posenc/interop/detail/gguf_known_keys.hpp>
-#include <posenc/interop/detail/gguf_layers.hpp>
-#include <posenc/interop/detail/gguf_scores.hpp>
-#include <posenc/interop/detail/gguf_sizes.hpp>
-#include <posenc/interop/detail/names.hpp>
+#include <posenc/core/detail/compiled.hpp>
 #include <posenc/interop/gguf_file.hpp>
 #include <posenc/interop/gguf_rules.hpp>
 #include <posenc/interop/model_settings.hpp>
-#include <posenc/interop/multimodal_axes.hpp>
+#include <posenc/rotary/pairing.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <span>
-#include <string>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 POSENC_STABLE_BEGIN
 
@@ -38,6 +27,49 @@ struct GgufOptions {
 static_assert(std::is_trivially_copyable_v<GgufOptions>);
 
 POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// Reads the settings of a GGUF file as llama.cpp does. Pairing: by the architecture (weights of
+/// the Llama family are permuted to Interleaved). Scaling: by keys, by rope_freqs.weight (which
+/// contains Llama 3's scaling), or by rope_factors_long.weight and _short. Scale, softcap and
+/// temperature of scores, and heads and window of each layer: by keys or by the architecture, as
+/// far as these give them. One difference: Grok 2's temperature (attention.temperature_length) is
+/// returned, as in the model's training; llama.cpp reads the key and does not apply it.
+///   Throws: ConfigError that names the key, for an unknown architecture without options.pairing,
+///           an architecture whose layers this reader does not support, an unknown type of scaling,
+///           an unknown key below `<architecture>.rope` or `.attention` or elsewhere with a name
+///           that suggests positions, keys that contradict each other or whose meaning is
+///           uncertain, a model without rotary encoding, and values out of range
+POSENC_DETAIL_READER ModelSettings read_gguf(const GgufFile& file, const GgufOptions& options = {});
+
+/// Overload of read_gguf() that reads the bytes of a file.
+POSENC_DETAIL_READER ModelSettings read_gguf(std::span<const std::byte> bytes,
+                                             const GgufOptions& options = {});
+
+#if POSENC_HAS_FILESYSTEM
+/// Overload of read_gguf() that reads only the header of a file on disk, and its rotary tensors.
+POSENC_DETAIL_READER ModelSettings read_gguf(const std::filesystem::path& path,
+                                             const GgufOptions& options = {});
+#endif
+
+POSENC_END
+
+#if POSENC_DETAIL_DEFINES_READERS
+#include <posenc/core/error.hpp>
+#include <posenc/interop/detail/gguf_architectures.hpp>
+#include <posenc/interop/detail/gguf_attention.hpp>
+#include <posenc/interop/detail/gguf_known_keys.hpp>
+#include <posenc/interop/detail/gguf_layers.hpp>
+#include <posenc/interop/detail/gguf_scores.hpp>
+#include <posenc/interop/detail/gguf_sizes.hpp>
+#include <posenc/interop/detail/names.hpp>
+#include <posenc/interop/multimodal_axes.hpp>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 POSENC_BEGIN
 namespace detail {
@@ -311,18 +343,7 @@ class GgufReader {
 
 }  // namespace detail
 
-/// Reads the settings of a GGUF file as llama.cpp does. Pairing: by the architecture (weights of
-/// the Llama family are permuted to Interleaved). Scaling: by keys, by rope_freqs.weight (which
-/// contains Llama 3's scaling), or by rope_factors_long.weight and _short. Scale, softcap and
-/// temperature of scores, and heads and window of each layer: by keys or by the architecture, as
-/// far as these give them. One difference: Grok 2's temperature (attention.temperature_length) is
-/// returned, as in the model's training; llama.cpp reads the key and does not apply it.
-///   Throws: ConfigError that names the key, for an unknown architecture without options.pairing,
-///           an architecture whose layers this reader does not support, an unknown type of scaling,
-///           an unknown key below `<architecture>.rope` or `.attention` or elsewhere with a name
-///           that suggests positions, keys that contradict each other or whose meaning is
-///           uncertain, a model without rotary encoding, and values out of range
-inline ModelSettings read_gguf(const GgufFile& file, const GgufOptions& options = {}) {
+POSENC_DETAIL_READER ModelSettings read_gguf(const GgufFile& file, const GgufOptions& options) {
   auto architecture = file.text("general.architecture");
   if (!architecture) {
     detail::fail<ConfigError>(detail::GgufKeys::function, "general.architecture is missing");
@@ -330,16 +351,17 @@ inline ModelSettings read_gguf(const GgufFile& file, const GgufOptions& options 
   return detail::GgufReader(file, *std::move(architecture), options).read();
 }
 
-/// Overload of read_gguf() that reads the bytes of a file.
-inline ModelSettings read_gguf(std::span<const std::byte> bytes, const GgufOptions& options = {}) {
+POSENC_DETAIL_READER ModelSettings read_gguf(std::span<const std::byte> bytes,
+                                             const GgufOptions& options) {
   return read_gguf(GgufFile::from_bytes(bytes), options);
 }
 
 #if POSENC_HAS_FILESYSTEM
-/// Overload of read_gguf() that reads only the header of a file on disk, and its rotary tensors.
-inline ModelSettings read_gguf(const std::filesystem::path& path, const GgufOptions& options = {}) {
+POSENC_DETAIL_READER ModelSettings read_gguf(const std::filesystem::path& path,
+                                             const GgufOptions& options) {
   return read_gguf(GgufFile::from_path(path), options);
 }
 #endif
 
 POSENC_END
+#endif

@@ -2,6 +2,79 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/core/detail/compiled.hpp>
+#include <posenc/interop/hf_widths.hpp>
+#include <posenc/interop/model_settings.hpp>
+
+#include <concepts>
+#include <string_view>
+
+#if POSENC_DETAIL_DEFINES_READERS
+#include <nlohmann/json.hpp>
+#define POSENC_DETAIL_HAS_JSON 1
+#elif __has_include(<nlohmann/json_fwd.hpp>)
+#include <nlohmann/json_fwd.hpp>
+#define POSENC_DETAIL_HAS_JSON 1
+#else
+#define POSENC_DETAIL_HAS_JSON 0
+#endif
+
+POSENC_BEGIN
+
+#if POSENC_DETAIL_HAS_JSON
+/// Reads a config.json of Hugging Face: the rotary encoding, the scores, and heads and window of
+/// each layer. In a multimodal file these are of the text model. Its vision tower (vision_config)
+/// is in ModelSettings::vision, which states so if the tower is not supported.
+///
+/// Both styles are read: the old one (rope_theta, rope_scaling) and the new one (rope_parameters,
+/// with or without a dict per layer type). A value may stand in the dict, beside it, or in both
+/// places if it is the same. Defaults of the model's class come last, as in transformers 5. Where
+/// transformers warns or stays silent, this throws. An unknown key whose name suggests positions,
+/// scores or windows is an error.
+///
+/// Of an unknown model_type nothing is assumed: HfConfigOptions must state what its file does not.
+/// Its windows are absent, unless the file says that there are none.
+///
+/// A composite file has several models. HfConfigOptions::part names the one to read, by default the
+/// text model; ModelSettings::part and parts say which one that is, and which there are.
+///
+/// YaRN and LongRoPE need the length that the model was trained on. If the file has no
+/// original_max_position_embeddings, this is max_position_embeddings, as in transformers. That is
+/// wrong if the file states the extended length there: compare original_max_position of the rule
+/// with the model's card. Llama 3's scaling requires the key.
+///
+/// Factors by which a class multiplies all queries or keys are part of the scale of scores.
+/// LongCat-Flash has another factor: it multiplies the latent of keys and values by
+/// sqrt(hidden_size / kv_lora_rank) after its norm. That factor affects values and non-rotary
+/// channels of keys, so no scale can express it, and no setting contains it. Apply it once, to the
+/// latent or to the weights of the norm (kv_a_layernorm).
+///
+/// In layers of LayerKind::Sparse an indexer chooses the keys. It rotates its own queries and keys;
+/// their pairing is not in the settings (indexer_rope_interleave is not read).
+///   Throws: ConfigError that names the key, for an unknown model_type whose file and options do not
+///           state everything, a part that the file does not have, an unknown rope type, a key of a rope dict that its type does not have, a key beside the
+///           dict that may affect positions or scores, keys that contradict each other, a model
+///           without rotary encoding, and settings out of range
+///   Source: transformers' modeling_rope_utils.py and configuration classes; vLLM for "ntk",
+///           short_mscale and long_mscale
+template <std::same_as<nlohmann::json> Json>  // no implicit conversions, for example from text
+ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options = {});
+#if POSENC_COMPILED
+extern template ModelSettings read_hf_config(const nlohmann::json&, const HfConfigOptions&);
+#endif
+#endif
+
+/// Reads the text of a config.json of unknown origin. NaN, Infinity and numbers beyond a double's
+/// range, which Python reads and writes, are errors only if their value is needed.
+///   Throws: ConfigError as for parsed files; with line and column if the text is not JSON, is
+///           nested more than 64 deep, or has a key twice; if it is the name of a file
+///   Cost:   linear in the size of the text, plus what the bounds of validate(ModelSettings) allow
+POSENC_DETAIL_READER ModelSettings read_hf_config(std::string_view text,
+                                                  const HfConfigOptions& options = {});
+
+POSENC_END
+
+#if POSENC_DETAIL_DEFINES_READERS
 #include <posenc/core/error.hpp>
 #include <posenc/interop/detail/hf_attention.hpp>
 #include <posenc/interop/detail/hf_key_aliases.hpp>
@@ -16,16 +89,10 @@
 #include <posenc/interop/detail/hf_unknown_type.hpp>
 #include <posenc/interop/detail/hf_vision.hpp>
 #include <posenc/interop/detail/names.hpp>
-#include <posenc/interop/hf_widths.hpp>
-#include <posenc/interop/model_settings.hpp>
-
-#include <nlohmann/json.hpp>
 
 #include <array>
-#include <concepts>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -143,43 +210,8 @@ inline ModelSettings hf_read_model(const nlohmann::json& config, const std::stri
 
 }  // namespace detail
 
-/// Reads a config.json of Hugging Face: the rotary encoding, the scores, and heads and window of
-/// each layer. In a multimodal file these are of the text model. Its vision tower (vision_config)
-/// is in ModelSettings::vision, which states so if the tower is not supported.
-///
-/// Both styles are read: the old one (rope_theta, rope_scaling) and the new one (rope_parameters,
-/// with or without a dict per layer type). A value may stand in the dict, beside it, or in both
-/// places if it is the same. Defaults of the model's class come last, as in transformers 5. Where
-/// transformers warns or stays silent, this throws. An unknown key whose name suggests positions,
-/// scores or windows is an error.
-///
-/// Of an unknown model_type nothing is assumed: HfConfigOptions must state what its file does not.
-/// Its windows are absent, unless the file says that there are none.
-///
-/// A composite file has several models. HfConfigOptions::part names the one to read, by default the
-/// text model; ModelSettings::part and parts say which one that is, and which there are.
-///
-/// YaRN and LongRoPE need the length that the model was trained on. If the file has no
-/// original_max_position_embeddings, this is max_position_embeddings, as in transformers. That is
-/// wrong if the file states the extended length there: compare original_max_position of the rule
-/// with the model's card. Llama 3's scaling requires the key.
-///
-/// Factors by which a class multiplies all queries or keys are part of the scale of scores.
-/// LongCat-Flash has another factor: it multiplies the latent of keys and values by
-/// sqrt(hidden_size / kv_lora_rank) after its norm. That factor affects values and non-rotary
-/// channels of keys, so no scale can express it, and no setting contains it. Apply it once, to the
-/// latent or to the weights of the norm (kv_a_layernorm).
-///
-/// In layers of LayerKind::Sparse an indexer chooses the keys. It rotates its own queries and keys;
-/// their pairing is not in the settings (indexer_rope_interleave is not read).
-///   Throws: ConfigError that names the key, for an unknown model_type whose file and options do not
-///           state everything, a part that the file does not have, an unknown rope type, a key of a rope dict that its type does not have, a key beside the
-///           dict that may affect positions or scores, keys that contradict each other, a model
-///           without rotary encoding, and settings out of range
-///   Source: transformers' modeling_rope_utils.py and configuration classes; vLLM for "ntk",
-///           short_mscale and long_mscale
-template <std::same_as<nlohmann::json> Json>  // no implicit conversions, for example from text
-ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options = {}) {
+template <std::same_as<nlohmann::json> Json>
+ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options) {
   const auto part = detail::hf_named_part(config, options.part);
   ModelSettings model = detail::hf_read_model(*part.config, part.path, part.default_type, options);
   model.parts = detail::hf_parts(config);
@@ -195,12 +227,8 @@ inline bool is_json_path(std::string_view text) noexcept {
 
 }  // namespace detail
 
-/// Reads the text of a config.json of unknown origin. NaN, Infinity and numbers beyond a double's
-/// range, which Python reads and writes, are errors only if their value is needed.
-///   Throws: ConfigError as for parsed files; with line and column if the text is not JSON, is
-///           nested more than 64 deep, or has a key twice; if it is the name of a file
-///   Cost:   linear in the size of the text, plus what the bounds of validate(ModelSettings) allow
-inline ModelSettings read_hf_config(std::string_view text, const HfConfigOptions& options = {}) {
+POSENC_DETAIL_READER ModelSettings read_hf_config(std::string_view text,
+                                                  const HfConfigOptions& options) {
   if (detail::is_json_path(text)) {
     detail::fail<ConfigError>(detail::JsonKeys::function,
                               "the argument must be the text of a file, ", "not its name, ", text,
@@ -210,3 +238,4 @@ inline ModelSettings read_hf_config(std::string_view text, const HfConfigOptions
 }
 
 POSENC_END
+#endif

@@ -2,26 +2,13 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
-#include <posenc/core/error.hpp>
-#include <posenc/interop/detail/hf_keys.hpp>
-#include <posenc/interop/detail/hf_model_types.hpp>
-#include <posenc/interop/detail/hf_rules.hpp>
-#include <posenc/interop/detail/hf_unknown_type.hpp>
-#include <posenc/interop/detail/hf_unsupported_types.hpp>
-#include <posenc/interop/detail/json_keys.hpp>
-#include <posenc/interop/detail/names.hpp>
-#include <posenc/interop/model_settings.hpp>
+#include <posenc/core/detail/compiled.hpp>
 #include <posenc/interop/multimodal_axes.hpp>
+#include <posenc/rotary/pairing.hpp>
 
-#include <nlohmann/json.hpp>
-
-#include <algorithm>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 POSENC_STABLE_BEGIN
 
@@ -51,6 +38,24 @@ struct HfConfigOptions {
 static_assert(std::is_trivially_copyable_v<HfConfigOptions>);
 
 POSENC_STABLE_END
+
+#if POSENC_DETAIL_DEFINES_READERS
+#include <posenc/core/error.hpp>
+#include <posenc/interop/detail/hf_keys.hpp>
+#include <posenc/interop/detail/hf_model_types.hpp>
+#include <posenc/interop/detail/hf_rules.hpp>
+#include <posenc/interop/detail/hf_unknown_type.hpp>
+#include <posenc/interop/detail/hf_unsupported_types.hpp>
+#include <posenc/interop/detail/json_keys.hpp>
+#include <posenc/interop/detail/names.hpp>
+#include <posenc/interop/model_settings.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 POSENC_BEGIN
 namespace detail {
@@ -290,3 +295,4 @@ class HfWidths {
 
 }  // namespace detail
 POSENC_END
+#endif

@@ -4,6 +4,7 @@
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/attention_memory.hpp>
 #include <posenc/attention/detail/attend.hpp>
+#include <posenc/core/detail/compiled.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/kv/detail/kv_transfer.hpp>
@@ -130,6 +131,15 @@ void attend_to_cache_erased(const ErasedDevice& device, const HeadsView<const T>
   attend<Tier>(device, q, CacheKvSource<S>(cache, sequences), longest, cache.value_dim(), out,
                options, bias, memory, internal);
 }
+
+#define POSENC_DETAIL_ATTEND_TO_CACHE(EXTERN, T, S)                                              \
+  EXTERN template void attend_to_cache_erased<tier::Best, T, S, ErasedBias<T>>(                  \
+      const ErasedDevice&, const HeadsView<const T>&, const KvCache<S>&, std::span<const Index>, \
+      const HeadsView<T>&, const AttentionOptions<T>&, const ErasedBias<T>&,                     \
+      const AttentionMemory<T>&, const InternalOptions&);
+#define POSENC_DETAIL_ATTEND_TO_SAME_CACHE(EXTERN, T) POSENC_DETAIL_ATTEND_TO_CACHE(EXTERN, T, T)
+POSENC_DETAIL_DECLARE_COMPILED(POSENC_DETAIL_ATTEND_TO_SAME_CACHE)
+POSENC_DETAIL_DECLARE_COMPILED_MIXED(POSENC_DETAIL_ATTEND_TO_CACHE)
 
 /// Runs attention() over a cache on the given tier.
 template <class Tier, Device D, Scalar T, Scalar S, class Bias>

@@ -13,6 +13,7 @@
 #include <posenc/attention/detail/unpacked_tiles.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/concepts.hpp>
+#include <posenc/core/detail/compiled.hpp>
 #include <posenc/tensor/detail/erased_device.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -117,6 +118,15 @@ void attend_to_tensors(const D& device, const HeadsView<const T>& q,
                                          memory, beside);
   });
 }
+
+#define POSENC_DETAIL_ATTEND(EXTERN, T, S)                                        \
+  EXTERN template void attend_to_tensors_erased<tier::Best, T, S, ErasedBias<T>>( \
+      const ErasedDevice&, const HeadsView<const T>&, const HeadsView<const S>&,  \
+      const HeadsView<const S>&, const HeadsView<T>&, const AttentionOptions<T>&, \
+      const ErasedBias<T>&, const AttentionMemory<T>&, const InternalOptions&);
+#define POSENC_DETAIL_ATTEND_SAME(EXTERN, T) POSENC_DETAIL_ATTEND(EXTERN, T, T)
+POSENC_DETAIL_DECLARE_COMPILED(POSENC_DETAIL_ATTEND_SAME)
+POSENC_DETAIL_DECLARE_COMPILED_MIXED(POSENC_DETAIL_ATTEND)
 
 }  // namespace detail
 POSENC_END

@@ -14,6 +14,7 @@
 #include <posenc/attention/options.hpp>
 #include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>
+#include <posenc/core/detail/compiled.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/detail/erased_device.hpp>
@@ -200,6 +201,12 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
         ErasedDevice(device), x, options, ErasedBias<T>(bias), parameters, workspace, beside);
   }
 }
+
+#define POSENC_DETAIL_ATTEND_BACKWARD(EXTERN, T)                                  \
+  EXTERN template void attend_backward_erased<tier::Best, T, ErasedBias<T>>(      \
+      const ErasedDevice&, const BackwardTensors<T>&, const AttentionOptions<T>&, \
+      const ErasedBias<T>&, ParameterGradients<T>&, AttentionWorkspace*, const InternalOptions&);
+POSENC_DETAIL_DECLARE_COMPILED(POSENC_DETAIL_ATTEND_BACKWARD)
 
 }  // namespace detail
 POSENC_END
