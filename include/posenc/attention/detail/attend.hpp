@@ -51,7 +51,7 @@ void with_erased_bias(const Bias& bias, const Run& run) {
 
 /// Common part of attention() over tensors and over a cache. The shapes of q, out and the keys are
 /// checked already.
-///   Bias:   ErasedBias<T> or RelativeBias<T>
+///   Types:  Bias is ErasedBias<T> or RelativeBias<T>
 ///   source: provides tiles, see tensor_kv_source.hpp
 ///   key_count: number of keys of the longest batch row
 template <class Tier, Scalar T, class Bias, class Source>

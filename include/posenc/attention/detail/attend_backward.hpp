@@ -116,7 +116,7 @@ void add_sink_gradients(const BackwardTensors<T>& x, const AttentionOptions<T>& 
 
 /// Part of attend_backward_to_tensors() that does not depend on the types of device, bias and
 /// gradient.
-///   Bias:       ErasedBias<T> or RelativeBias<T>
+///   Types:      Bias is ErasedBias<T> or RelativeBias<T>
 ///   parameters: BackwardSchedule::ParametersOfCall
 template <class Tier, Scalar T, class Bias>
 void attend_backward_erased(const ErasedDevice& device, const BackwardTensors<T>& x,

@@ -75,7 +75,7 @@ struct AttentionPlan {
   bool uses_positions;        ///< a bias, dropout or a temperature reads positions of queries
   bool rounds_probabilities;  ///< to bfloat16
 
-  ///   Bias:   ErasedBias<T> or RelativeBias<T>
+  ///   Types:  Bias is ErasedBias<T> or RelativeBias<T>
   ///   Throws: ShapeError, ConfigError, PositionError
   template <class Bias>
   AttentionPlan(const AttentionCall<T>& call, const Bias& bias)

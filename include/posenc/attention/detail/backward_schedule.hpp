@@ -30,7 +30,7 @@ namespace detail {
 
 /// Backward schedule: one call of attention_backward(), cut into blocks of queries. Each block
 /// visits the tiles that it sees, and recomputes their scores by the forward stages.
-///   Bias: ErasedBias<T> or RelativeBias<T>
+///   Types: Bias is ErasedBias<T> or RelativeBias<T>
 template <class Tier, Scalar T, class Bias>
 class BackwardSchedule {
  public:

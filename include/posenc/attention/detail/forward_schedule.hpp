@@ -27,7 +27,7 @@ namespace detail {
 /// Forward schedule: one call of attention(), cut into blocks of queries, or into tiles of keys if
 /// there are fewer blocks than threads. It calls the other stages in order; they do not depend on
 /// it.
-///   Bias:   ErasedBias<T> or RelativeBias<T>
+///   Types:  Bias is ErasedBias<T> or RelativeBias<T>
 ///   Reader: PackedTiles or UnpackedTiles
 template <class Tier, Scalar T, class Bias, class Reader>
 class ForwardSchedule {

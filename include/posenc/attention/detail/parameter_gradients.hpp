@@ -17,7 +17,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Where the gradient of a bias's parameters is collected.
+/// Places where the gradient of a bias's parameters is collected.
 enum class GradientSums {
   None,        ///< there is none
   PerBlock,    ///< each block has a local gradient, and these are added in block order
