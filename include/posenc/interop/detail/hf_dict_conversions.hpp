@@ -59,7 +59,7 @@ inline void hf_set_gemma4_layers(const JsonKeys& keys, nlohmann::json& config) {
   config.erase(part);
   const auto types = keys.required("layer_types", keys.texts("layer_types"));
   std::size_t global = 0;
-  for (const auto& type : types) global += type == full_attention ? 1 : 0;
+  for (const auto& type : types) global += type == full_attention ? 1U : 0U;
   if (layers->size() != global) keys.reject(part, "must have an entry for each global layer");
   for (const auto& [number, given] : layers->items()) {
     const bool is_number = !number.empty() && number.size() < 6 &&
