@@ -284,7 +284,8 @@ inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context
   const double attention_factor = keys.real("rope.scaling.attn_factor").value_or(1);
   const double factor = type == "none" ? 1 : gguf_factor(keys);
   if (gguf_scales_scores(*context.architecture) && (factor != 1 || attention_factor != 1)) {
-    keys.reject(factor != 1 ? "rope.scaling.factor" : "rope.scaling.attn_factor",
+    const char* key = factor != 1 ? "rope.scaling.factor" : "rope.scaling.attn_factor";
+    keys.reject(key,
                 "is not 1, for which llama.cpp scales scores of this architecture even without "
                 "YaRN");
   }
