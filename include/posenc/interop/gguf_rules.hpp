@@ -194,6 +194,10 @@ inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context
   }
   rule.beta_fast =
       keys.real("rope.scaling.yarn_beta_fast").value_or(context.architecture->rope.beta_fast);
+  constexpr auto factor_key = "rope.scaling.yarn_attn_factor";
+  if (!context.architecture->rope.reads_yarn_factor && keys.real(factor_key).value_or(1) != 1) {
+    keys.reject(factor_key, "is not 1, and llama.cpp does not read it for this architecture");
+  }
   rule.truncate = context.architecture->rope.rounds_ramp;
   gguf_yarn_magnitude(keys, context, rule);
   return rule;
