@@ -45,6 +45,7 @@ TOKENS = 24
 LAYERS = 8
 WINDOW = 6
 SHOWN = (1, 7, 23)  # positions of the temperatures that are written
+FAR = 100000
 SECONDS = 60
 MEMORY = 6 << 30
 
@@ -96,8 +97,8 @@ def cut(config, level):
         if re.fullmatch(r"(pad|bos|eos|sep|cls|decoder_start|image|video|audio)_token_id", key) and "vocab_size" in given:
             if isinstance(number, int) and number >= 64 or isinstance(number, list):
                 given[key] = 1
-        elif key == "vocab_size" and number is None:
-            given[key] = 64
+        elif key in ("vocab_size", "pad_token_id") and number is None and keys.get("vocab_size", 0) is None:
+            given[key] = 64 if key == "vocab_size" else 1
         elif isinstance(number, list) and isinstance(layers, int) and len(number) == layers > LAYERS and level == 1:
             given[key] = number[:LAYERS]
     if level < 2 and isinstance(heads, int) and isinstance(hidden, int) and heads > 4:
@@ -224,7 +225,8 @@ def source(vector, parts):
             continue
         if len(first) < width:
             continue
-        chunks = first.unfold(0, width, 1)
+        step = 4 if width % 4 == 0 else 1
+        chunks = first.unfold(0, width, step)
         match = torch.nn.functional.cosine_similarity(chunks.abs().sort(dim=-1).values, target[None], dim=-1)
         best = int(match.argmax())
         if match[best] < 1 - 1e-12:
@@ -420,17 +422,31 @@ def facts(call, caps):
     return fact
 
 
+def without_random_weights():
+    """Lets classes fill weights with zeros where they would draw them, which takes longer than all the rest."""
+    for module in (torch.nn.init, importlib.import_module("transformers.initialization")):
+        for name in ("normal_", "uniform_", "trunc_normal_", "kaiming_uniform_", "kaiming_normal_", "xavier_uniform_",
+                     "xavier_normal_"):
+            setattr(module, name, lambda tensor, *args, **kwargs: tensor.data.zero_())
+
+
 def randomize(model):
-    generator = torch.Generator().manual_seed(3)
+    drawn = torch.randn(1000003, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    start = 0
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if not weight.requires_grad:
                 continue  # tables of sines
+            size = weight.numel()
+            rest = drawn[start:]
+            numbers = rest[:size] if size <= len(rest) else torch.cat([rest] + [drawn] * (size // len(drawn) + 1))[:size]
+            numbers = numbers.reshape(weight.shape)
+            start = (start + size) % len(drawn)
             if weight.dim() >= 2:
                 fan = weight.shape[-1] if "embed" not in name else 1
-                weight.copy_(torch.randn(weight.shape, generator=generator, dtype=weight.dtype) * 1.5 / math.sqrt(fan))
+                weight.copy_(numbers * (1.5 / math.sqrt(fan)))
             elif weight.dim() == 1:
-                weight.add_(0.2 * torch.rand(weight.shape, generator=generator, dtype=weight.dtype))
+                weight.add_(0.1 * numbers)
 
 
 def model_class(config):
@@ -509,8 +525,11 @@ def run(model_type, level):
     caps = sorted({float(v) for k, v in text.to_dict().items() if isinstance(v, (int, float)) and "cap" in k and v and v > 1})
     kinds, layers = [], {}
     axes = mrope_axes(model, text, calls)
+    far = far_temperature(model, text, calls)
     for found in calls.found:
         fact = facts(found, caps)
+        if far is not None:
+            fact["far_temperature"] = far
         if axes and fact.get("rotation"):
             fact["rotation"]["axes"] = axes
         if fact not in kinds:
@@ -552,6 +571,17 @@ def mrope_axes(model, text, calls):
     return "".join(map(str, axes))
 
 
+def far_temperature(model, text, calls):
+    """Returns the factor of queries at position FAR, where that is beyond what is cut, or None."""
+    if "llama_4_scaling_beta" not in json.dumps(text.to_dict()):
+        return None
+    near, calls.found = calls.found, []
+    with torch.no_grad(), calls:
+        model(input_ids=torch.arange(TOKENS)[None] % 20 + 3, position_ids=torch.arange(TOKENS)[None] + FAR, use_cache=False)
+    far, calls.found = calls.found, near
+    return round_to(float(far[0][1].reshape(-1, far[0][1].shape[-1])[0].norm() / near[0][1].reshape(-1, near[0][1].shape[-1])[0].norm()), 7)
+
+
 def record(model_type):
     errors = []
     for level in range(3):
@@ -591,6 +621,7 @@ def main(out, types):
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
+    without_random_weights()
     for model_type in types or sorted(CONFIG_MAPPING_NAMES):
         row = {"type": model_type} | in_child(model_type)
         out.write(json.dumps(row, separators=(",", ":")) + "\n")
