@@ -46,8 +46,8 @@ LAYERS = 8
 WINDOW = 6
 SHOWN = (1, 7, 23)  # positions of the temperatures that are written
 FAR = 100000
-SECONDS = 60
-MEMORY = 6 << 30
+SECONDS = 150
+MEMORY = 16 << 30
 
 SIZES = {  # cut to at most
     r"vocab_size(_per_layer_input)?|.*_vocab_size": 64,
@@ -60,6 +60,19 @@ SIZES = {  # cut to at most
     r"max_window_layers": 3,
     r"floor_scale": 4,
     r"hidden_size_per_layer_input": 16,
+    r"q_lora_rank|kv_lora_rank": 64,
+}
+HEADS = 2
+
+# Keys without which a class builds no model, or none with attention. Those of text models are for composite types too.
+NEEDED = {
+    "bamba": {"attn_layer_indices": [2, 5]},
+    "deepseek_v2": {"n_routed_experts": 4, "num_experts_per_tok": 2},
+    "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2},
+    "esm": {"vocab_size": 33, "pad_token_id": 1, "position_embedding_type": "rotary"},
+    "gemma3n_text": {"num_kv_shared_layers": 0},
+    "glm4_moe": {"head_dim": 128},  # 4096 channels are not 96 heads
+    "granitemoehybrid": {"layer_types": ["mamba", "attention"] * 4, "position_embedding_type": "rope"},
 }
 
 
@@ -101,16 +114,15 @@ def cut(config, level):
             given[key] = 64 if key == "vocab_size" else 1
         elif isinstance(number, list) and isinstance(layers, int) and len(number) == layers > LAYERS and level == 1:
             given[key] = number[:LAYERS]
-    if level < 2 and isinstance(heads, int) and isinstance(hidden, int) and heads > 4:
+    if level < 2 and isinstance(heads, int) and isinstance(hidden, int) and heads > HEADS:
         width = value("head_dim")
         width = width if isinstance(width, int) and width > 0 else hidden // heads
-        if value("qk_nope_head_dim") or hidden == width * heads or value("head_dim"):
-            put("num_attention_heads", 4)
-            put("hidden_size", 4 * width)
-            kv_heads = value("num_key_value_heads")
-            if isinstance(kv_heads, int):
-                put("num_key_value_heads", 4 if kv_heads == heads else min(kv_heads, 2))
-    return given
+        put("num_attention_heads", HEADS)
+        put("hidden_size", HEADS * width)
+        kv_heads = value("num_key_value_heads")
+        if isinstance(kv_heads, int):
+            put("num_key_value_heads", HEADS if kv_heads == heads else 1)
+    return given | NEEDED.get(config.model_type, {})
 
 
 class Calls(TorchFunctionMode):

@@ -308,6 +308,15 @@ inline void hf_reject_fourier_series(const JsonKeys& keys) {
   }
 }
 
+/// Rejects a max_position_embeddings in the dict that differs from the one beside it. Classes write
+/// it and read none in the dict.
+inline void hf_check_repeated_length(const JsonKeys& keys, const HfRuleContext& context) {
+  constexpr auto key = "max_position_embeddings";
+  if (keys.integer(key).value_or(context.max_position) != context.max_position) {
+    keys.reject(key, "contradicts the one beside the dict, which is the one that classes read");
+  }
+}
+
 /// Returns the rule that the dict names. The caller must have read the keys that are not the
 /// rule's.
 ///   Throws: ConfigError for an unknown type, and for every key that the type does not have
@@ -321,6 +330,7 @@ inline RotaryRule hf_rule(const JsonKeys& keys, const HfRuleContext& context) {
                       " is unknown");
   }
   RotaryRule rule = type->read(keys, context);
+  hf_check_repeated_length(keys, context);
   keys.reject_unread([&name](const std::string& key, const nlohmann::json& value) {
     return name == "default" && key == "factor" && value == 1;  // no effect
   });
