@@ -51,7 +51,7 @@ MEMORY = 16 << 30
 
 SIZES = {  # cut to at most
     r"vocab_size(_per_layer_input)?|.*_vocab_size": 64,
-    r"(.*_)?intermediate_size.*|ffn_dim|n_inner|ffn_hidden_size|encoder_ffn_dim|decoder_ffn_dim|dim_ff|d_ff|hidden_dim|d_inner": 64,
+    r"(.*_)?intermediate_size.*|(expert_)?ffn_hidden_size|ffn_dim|n_inner|ffn_hidden_size|encoder_ffn_dim|decoder_ffn_dim|dim_ff|d_ff|hidden_dim|d_inner": 64,
     r"num_experts|n_routed_experts|num_local_experts|moe_num_experts|num_routed_experts": 4,
     r"num_experts_per_tok|moe_topk|moe_k|top_k_experts|num_experts_per_token": 2,
     r"n_group|topk_group|num_expert_group": 1,
@@ -64,14 +64,35 @@ SIZES = {  # cut to at most
 }
 HEADS = 2
 
+# Sections of the axes add up to the rotated pairs, as in published files.
+GLM_ROPE = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5, "mrope_section": [8, 12, 12]}
 # Keys without which a class builds no model, or none with attention. Those of text models are for composite types too.
 NEEDED = {
     "bamba": {"attn_layer_indices": [2, 5]},
     "deepseek_v2": {"n_routed_experts": 4, "num_experts_per_tok": 2},
-    "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2},
+    "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1},
+    "chameleon": {"vocabulary_map": {"<image>": 1}},
+    "dbrx": {"attn_config": {"rope_theta": 10000.0, "kv_n_heads": 1}},
+    "deepseek_ocr2_text": {"mlp_layer_types": ["dense"] + ["sparse"] * 7},
     "esm": {"vocab_size": 33, "pad_token_id": 1, "position_embedding_type": "rotary"},
     "gemma3n_text": {"num_kv_shared_layers": 0},
     "glm4_moe": {"head_dim": 128},  # 4096 channels are not 96 heads
+    "glm4v_moe_text": {"head_dim": 128, "rope_parameters": GLM_ROPE},
+    "glm4v_text": {"rope_parameters": GLM_ROPE},
+    "hunyuan_v1_dense": {"head_dim": 128},
+    "hunyuan_v1_moe": {"head_dim": 128},
+    "hunyuan_vl_text": {"head_dim": 128},
+    "kyutai_speech_to_text": {"pad_token_id": 3},
+    "lfm2": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 2},
+    "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 2},
+    "mimi": {"upsample_groups": 128},
+    "ministral": {"head_dim": 128},
+    "mllama_text_model": {"cross_attention_layers": [3]},
+    "nemotron": {"num_key_value_heads": 1},
+    "qwen3_omni_moe_text": {"head_dim": 128},
+    "qwen4_exp_text": {"head_dim": 256},
+    "step3p5": {"sliding_window": 6},
+    "zamba2": {"use_mem_rope": True},
     "granitemoehybrid": {"layer_types": ["mamba", "attention"] * 4, "position_embedding_type": "rope"},
 }
 
@@ -122,7 +143,22 @@ def cut(config, level):
         kv_heads = value("num_key_value_heads")
         if isinstance(kv_heads, int):
             put("num_key_value_heads", HEADS if kv_heads == heads else 1)
-    return given | NEEDED.get(config.model_type, {})
+    given |= NEEDED.get(config.model_type, {})
+    sections = sections_of(config)
+    rope = given.get("rope_parameters", keys.get("rope_parameters"))
+    if sections and isinstance(rope, dict) and "mrope_section" not in rope:
+        given["rope_parameters"] = rope | {"mrope_section": sections}
+    return given
+
+
+def sections_of(config):
+    """Returns the sections that the modeling code takes for a file without mrope_section, or None."""
+    try:
+        module = importlib.import_module(type(config).__module__.replace(".configuration_", ".modeling_"))
+    except ImportError:
+        return None
+    found = re.search(r'rope_parameters\.get\("mrope_section", (\[[\d, ]+\])\)', inspect.getsource(module))
+    return json.loads(found[1]) if found else None
 
 
 class Calls(TorchFunctionMode):
@@ -132,7 +168,8 @@ class Calls(TorchFunctionMode):
         super().__init__()
         self.modules = []  # the attention modules that are running, by name
         self.product = None
-        self.joined = None
+        self.joined = None  # scores with a column of sinks
+        self.has_sums = False  # of exponentials, from which some classes compute the share of sinks
         self.found = []
         self.parts = []  # outputs of the modules within an attention module
 
@@ -153,8 +190,11 @@ class Calls(TorchFunctionMode):
                 tensors[1] = tensors[1].transpose(-1, -2)
             if name == "baddbmm":
                 tensors = [kwargs.get("batch1", tensors[-2]), kwargs.get("batch2", tensors[-1])]
-            if len(tensors) == 2 and result.dim() >= 3 and result.shape[-2] == TOKENS and result.shape[-1] % TOKENS == 0:
+            if len(tensors) == 2 and result.dim() >= 3 and result.shape[-2] == TOKENS and result.shape[-1] >= TOKENS:
                 self.product, self.joined = (tensors[0], tensors[1].transpose(-1, -2), result), None
+                self.has_sums = False
+        elif name == "logsumexp":
+            self.has_sums = True
         elif name in ("cat", "concat") and self.product is not None and isinstance(args[0], (list, tuple)):
             if result.shape[-1] == self.product[2].shape[-1] + 1 and args[0][0].shape[-1] == self.product[2].shape[-1]:
                 self.joined = result
@@ -163,7 +203,7 @@ class Calls(TorchFunctionMode):
             if scores.shape[-2] == TOKENS and scores.numel() >= self.product[2].numel():
                 queries, keys, _ = self.product
                 self.found.append((self.modules[-1], queries.detach().clone(), keys.detach().clone(), scores.detach().clone(),
-                                   self.joined is not None, list(self.parts)))
+                                   self.joined is not None or self.has_sums, list(self.parts)))
             self.product = self.joined = None
         return result
 
@@ -333,7 +373,8 @@ def mask_of(visible):
 
 def scores_of(products, scores, visible, caps):
     """Returns (scale, factor per query, softcap) that explain the visible scores, or None."""
-    large = visible & (products.abs() > 0.05 * products.abs().max())
+    sizes = torch.where(visible, products.abs(), 0)
+    large = visible & (sizes > 0.05 * sizes.amax(dim=-1, keepdim=True))
     for cap in [0.0, *caps]:
         linear = scores if cap == 0 else cap * torch.atanh((scores / cap).clamp(-1 + 1e-15, 1 - 1e-15))
         ratio = torch.where(large, linear / products, math.nan)
@@ -351,7 +392,7 @@ def facts(call, caps):
     scores = scores.reshape(-1, *scores.shape[-2:]).double()
     if len(queries) != len(keys):
         keys = keys.repeat_interleave(len(queries) // len(keys), dim=0)
-    if sinks:
+    if scores.shape[-1] == TOKENS + 1:
         scores = scores[..., :-1]
     if keys.shape[1] != TOKENS or scores.shape != (len(queries), TOKENS, TOKENS):
         return {"unexplained": f"scores of shape {list(scores.shape)}"}

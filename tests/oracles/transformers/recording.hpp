@@ -16,10 +16,10 @@ namespace oracle {
 using Json = nlohmann::json;
 using Differences = std::vector<std::string>;
 
-constexpr double tolerance = 3e-6;        ///< of frequencies and factors, which classes hold in float32
-constexpr posenc::Index tokens = 24;      ///< length of recorded sequences
-constexpr double shown[] = {1, 7, 23};    ///< positions of recorded temperatures
-constexpr double far_position = 100000;   ///< position of far_temperature
+constexpr double tolerance = 3e-6;    ///< of frequencies and factors, which classes hold in float32
+constexpr posenc::Index tokens = 24;  ///< length of recorded sequences
+constexpr double shown[] = {1, 7, 23};   ///< positions of recorded temperatures
+constexpr double far_position = 100000;  ///< position of far_temperature
 
 inline bool close(double a, double b) { return std::abs(a - b) <= tolerance * std::abs(b); }
 
@@ -55,7 +55,8 @@ inline std::vector<Pair> recorded_pairs(const Json& kind) {
       pair.first = channels.at(0), pair.second = channels.at(1);
     } else {
       pair.first = offset + i;
-      pair.second = pair.first + (form == "half" ? pairs : kind.at("head_dim").get<posenc::Index>() / 2);
+      pair.second =
+          pair.first + (form == "half" ? pairs : kind.at("head_dim").get<posenc::Index>() / 2);
     }
     pair.inv_freq = rotation.contains("base")
                         ? std::pow(rotation.at("base").get<double>(),
@@ -125,20 +126,22 @@ class Layer {
     for (std::size_t i = 0; i < recorded.size(); ++i) {
       const Pair &a = recorded[i], &b = read[i];
       if (a.first != b.first || a.second != b.second) {
-        return differs("pair ", i, " is channels ", a.first, " and ", a.second, ", read as ", b.first, " and ",
-                       b.second);
+        return differs("pair ", i, " is channels ", a.first, " and ", a.second, ", read as ",
+                       b.first, " and ", b.second);
       }
       if (!close(b.inv_freq, a.inv_freq)) {
         return differs("frequency ", i, " is ", a.inv_freq, ", read as ", b.inv_freq);
       }
-      if (a.axis != b.axis) return differs("axis of pair ", i, " is ", a.axis, ", read as ", b.axis);
+      if (a.axis != b.axis)
+        return differs("axis of pair ", i, " is ", a.axis, ", read as ", b.axis);
     }
   }
 
   void compare_scores() {
     const auto& attention = posenc::attention_of_layer(model_, number_);
     const bool sinks = kind_.value("sinks", false);
-    if (attention.sinks.value_or(sinks) != sinks) differs(sinks ? "sinks, read as none" : "no sinks, read as some");
+    if (attention.sinks.value_or(sinks) != sinks)
+      differs(sinks ? "sinks, read as none" : "no sinks, read as some");
 
     double plain = model_.softmax_scale.value_or(1 / std::sqrt(kind_.at("head_dim").get<double>()));
     double rotated = plain;
@@ -165,15 +168,18 @@ class Layer {
       return temperature ? (*temperature)(position) / (*temperature)(0) : 1;
     };
     for (std::size_t i = 0; i < std::size(shown); ++i) {
-      const double recorded = kind_.contains("temperature") ? kind_.at("temperature").at(i).get<double>() : 1;
+      const double recorded =
+          kind_.contains("temperature") ? kind_.at("temperature").at(i).get<double>() : 1;
       if (!close(read(shown[i]), recorded)) {
-        differs("temperature of position ", shown[i], " is ", recorded, ", read as ", read(shown[i]));
+        differs("temperature of position ", shown[i], " is ", recorded, ", read as ",
+                read(shown[i]));
         break;
       }
     }
-    if (kind_.contains("far_temperature") && !close(read(far_position), kind_.at("far_temperature"))) {
-      differs("temperature of position ", far_position, " is ", kind_.at("far_temperature"), ", read as ",
-              read(far_position));
+    if (kind_.contains("far_temperature") &&
+        !close(read(far_position), kind_.at("far_temperature"))) {
+      differs("temperature of position ", far_position, " is ", kind_.at("far_temperature"),
+              ", read as ", read(far_position));
     }
     compare_options(attention, sinks);
   }
@@ -182,11 +188,15 @@ class Layer {
   void compare_options(const posenc::LayerAttention& attention, bool sinks) {
     using enum posenc::LayerKind;
     const auto kind = attention.kind;
-    if (kind == Chunked || kind == Compressed || kind == Sparse || attention.output_inverse_rotated) return;
-    const std::vector<float> logits(sinks ? static_cast<std::size_t>(attention.heads.value_or(1)) : 0);
+    if (kind == Chunked || kind == Compressed || kind == Sparse || attention.output_inverse_rotated)
+      return;
+    const std::vector<float> logits(sinks ? static_cast<std::size_t>(attention.heads.value_or(1))
+                                          : 0);
     const auto options = posenc::attention_options<float>(model_, number_, logits);
-    const double multiplier = rotary_ != nullptr ? posenc::frequencies(*rotary_, tokens).attention_factor() : 1;
-    const double factor = *options.scale * options.softmax_scale_multiplier * multiplier * multiplier;
+    const double multiplier =
+        rotary_ != nullptr ? posenc::frequencies(*rotary_, tokens).attention_factor() : 1;
+    const double factor =
+        *options.scale * options.softmax_scale_multiplier * multiplier * multiplier;
     if (!close(factor, kind_.at("factor"))) {
       differs("factor of scores ", kind_.at("factor"), ", in the options ", factor);
     }
@@ -203,7 +213,8 @@ class Layer {
     posenc::LayerWindow recorded;
     if (kind_.contains("window")) recorded = {WindowKind::Sliding, kind_.at("window")};
     if (kind_.contains("chunk")) recorded = {WindowKind::Chunked, kind_.at("chunk")};
-    if (kind_.contains("reach")) recorded = {WindowKind::BothSides, 2 * kind_.at("reach").get<posenc::Index>()};
+    if (kind_.contains("reach"))
+      recorded = {WindowKind::BothSides, 2 * kind_.at("reach").get<posenc::Index>()};
     const bool is_beyond = recorded.kind == WindowKind::None && window->size >= tokens;
     if (!(*window == recorded) && !is_beyond) {
       differs("window ", name(recorded), ", read as ", name(*window));
@@ -226,7 +237,8 @@ class Layer {
 
 /// Compares all layers of a recording with settings that were read. A lenient comparison accepts that settings lack a
 /// value.
-inline Differences compare(const Json& recording, const posenc::ModelSettings& model, bool lenient) {
+inline Differences compare(const Json& recording, const posenc::ModelSettings& model,
+                           bool lenient) {
   Differences all;
   const Json& layers = recording.at("layers");
   for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -240,7 +252,8 @@ inline Differences compare(const Json& recording, const posenc::ModelSettings& m
         if (!lenient) found = {error.what()};
       }
     } else {
-      found = Layer(recording.at("kinds").at(layers[i].get<std::size_t>()), model, number, lenient).compare();
+      found = Layer(recording.at("kinds").at(layers[i].get<std::size_t>()), model, number, lenient)
+                  .compare();
     }
     for (const std::string& one : found) {
       const bool is_known = std::any_of(all.begin(), all.end(), [&](const std::string& text) {

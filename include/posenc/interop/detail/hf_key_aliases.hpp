@@ -386,8 +386,9 @@ inline void hf_set_widths_of_global_layers(const JsonKeys& keys, nlohmann::json&
   if (!global) return;
   const JsonKeys own(*global, key);
   const auto head_dim = own.integer("head_dim");
-  hf_set_canonical(config, keys, key, "global_head_dim",
-                   head_dim ? nlohmann::json(*head_dim) : config.value("head_dim", nlohmann::json(256)));
+  hf_set_canonical(
+      config, keys, key, "global_head_dim",
+      head_dim ? nlohmann::json(*head_dim) : config.value("head_dim", nlohmann::json(256)));
   if (const auto kv_heads = own.integer("num_key_value_heads")) {
     hf_set_canonical(config, keys, key, "num_global_key_value_heads", *kv_heads);
     config["attention_k_eq_v"] = true;  // the class reads the other number with this flag alone
