@@ -13,6 +13,7 @@ A number of a page is marked behind it, `2<!-- claim: promise rotation --> ulp`,
     peers CASE LIBRARY                how many times as long a library takes, from bench/README.md
     report NAME                       headline of tests/REPORT.md
     mutants drawn                     number of mutants that tests/mutation draws
+    compatibility FORMAT STATUS...    number of rows of tests/oracles/*/status.tsv that have one of these statuses
     page PATH: WORDS                  number in the same words of another page; {} stands for it
 
 A written number may have fewer digits than its source. Numbers of ulp must be marked on pages, and be promises of
@@ -62,6 +63,14 @@ def value(text):
     return float(found[0]) if found else None
 
 
+def module(name, path):
+    """Returns the script as a module."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
 class Worst(float):
     """The largest error of a sample, which may be less than that of all inputs."""
 
@@ -75,9 +84,8 @@ class Data:
         named = {"amd": "tables on AMD", "intel": "tables on Intel", "peers": "peers on AMD"}
         self.bench = {name: list(tables(bench[bench.index(f"<!-- measured: {title} -->"):bench.index(f"<!-- end of {title} -->")]))
                       for name, title in named.items()}
-        spec = importlib.util.spec_from_file_location("report", ROOT / "tests" / "report" / "run.py")
-        self.report = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(self.report)
+        self.report = module("report", ROOT / "tests" / "report" / "run.py")
+        self.compatibility = module("compatibility", ROOT / "tests" / "oracles" / "compatibility.py")
         self.record = self.report.Record()
 
     def look_up(self, claim):
@@ -104,6 +112,10 @@ class Data:
             return re.sub(" (%|million|billion)$", "", number)
         if claim == "mutants drawn":
             return re.search(r"^TOTAL, .*= (\d+),", (ROOT / "tests" / "mutation" / "run.py").read_text(), re.M)[1]
+        if kind == "compatibility":
+            name, *statuses = rest.split()
+            number = self.compatibility.counts(self.compatibility.rows(), name)
+            return str(sum(number[status] for status in statuses))
         if kind == "page":
             path, words = rest.split(": ", 1)
             text = (ROOT / path).read_text()

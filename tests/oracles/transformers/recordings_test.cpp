@@ -5,6 +5,7 @@
 #include <posenc/interop/detail/hf_model_types.hpp>
 #include <posenc/interop/detail/hf_text_config.hpp>
 #include <posenc/interop/detail/hf_unsupported_types.hpp>
+#include <posenc/interop/detail/hf_vision_types.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -223,6 +224,17 @@ TEST_CASE("status.tsv has a row of each model type") {
     if (name.find(' ') != std::string::npos) continue;  // a version of another type
     text += "config.json\t" + name + "\t" +
             status(name, unsupported, in_tables.contains(name), known, release) + "\n";
+  }
+  for (const auto& row : detail::hf_vision_types) {
+    detail::for_each_name(row.names, [&](std::string_view name) {
+      text += "vision_config\t" + std::string(name) + "\tcode\t\t\n";
+    });
+  }
+  for (const auto& row : detail::hf_unsupported_towers) {
+    detail::for_each_name(row.names, [&](std::string_view name) {
+      text += "vision_config\t" + std::string(name) + "\trefused\t\tit has " +
+              std::string(row.has) + "\n";
+    });
   }
   if (std::getenv("POSENC_RENEW_STATUS") != nullptr) {
     std::ofstream(folder + "/status.tsv") << text;
