@@ -169,6 +169,7 @@ class Calls(TorchFunctionMode):
         self.modules = []  # the attention modules that are running, by name
         self.product = None
         self.joined = None  # scores with a column of sinks
+        self.shifted = None  # scores from which their maximum is subtracted
         self.has_sums = False  # of exponentials, from which some classes compute the share of sinks
         self.found = []
         self.parts = []  # outputs of the modules within an attention module
@@ -192,7 +193,9 @@ class Calls(TorchFunctionMode):
                 tensors = [kwargs.get("batch1", tensors[-2]), kwargs.get("batch2", tensors[-1])]
             if len(tensors) == 2 and result.dim() >= 3 and result.shape[-2] == TOKENS and result.shape[-1] >= TOKENS:
                 self.product, self.joined = (tensors[0], tensors[1].transpose(-1, -2), result), None
-                self.has_sums = False
+                self.has_sums, self.shifted = False, None
+        elif name in ("max", "amax") and self.product is not None:
+            self.shifted = args[0]
         elif name == "logsumexp":
             self.has_sums = True
         elif name in ("cat", "concat") and self.product is not None and isinstance(args[0], (list, tuple)):
@@ -200,6 +203,8 @@ class Calls(TorchFunctionMode):
                 self.joined = result
         elif name == "softmax" and self.product is not None:
             scores = self.joined if self.joined is not None else args[0]
+            if self.shifted is not None and self.shifted.shape == scores.shape:
+                scores = self.shifted
             if scores.shape[-2] == TOKENS and scores.numel() >= self.product[2].numel():
                 queries, keys, _ = self.product
                 self.found.append((self.modules[-1], queries.detach().clone(), keys.detach().clone(), scores.detach().clone(),

@@ -251,7 +251,10 @@ class HfAttention {
                      std::string("is false, which no class of this type reads; set ") + key +
                          " to null if layers attend to all keys");
     }
-    if (is_half) *size /= 2;
+    if (is_half) {
+      *size /= 2;
+      hf_require_neutral(config_, "sliding_window", config_.integer("sliding_window"), *size);
+    }
     if (*size < 1) config_.reject(key, "must be positive");
     window_ = LayerWindow{is_chunked   ? WindowKind::Chunked
                           : both_sides ? WindowKind::BothSides
