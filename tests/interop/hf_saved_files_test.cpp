@@ -86,6 +86,17 @@ TEST_CASE("bases whose default differs between releases must be in the file", "[
   }
 }
 
+TEST_CASE("ModernBERT's decoder may repeat its window", "[interop][hf]") {
+  const auto window =
+      attention_of_layer(read_hf_config(config("modernbert-decoder",
+                                               {{"local_attention", 32}, {"sliding_window", 16}})),
+                         1)
+          .window;
+  CHECK(window == posenc::LayerWindow{posenc::WindowKind::Sliding, 16});
+  check_rejected(config("modernbert-decoder", {{"sliding_window", 128}}),
+                 "'sliding_window' in the configuration must be half of local_attention");
+}
+
 TEST_CASE("MiMo V2 rotates a third of a head without a share", "[interop][hf]") {
   const auto model = read_hf_config(config("mimo_v2_flash", {{"head_dim", 192}}));
   CHECK(rotary_dim(model.layers.front().rotary) == 64);

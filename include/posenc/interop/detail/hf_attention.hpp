@@ -253,7 +253,9 @@ class HfAttention {
     }
     if (is_half) {
       *size /= 2;
-      hf_require_neutral(config_, "sliding_window", config_.integer("sliding_window"), *size);
+      if (config_.integer("sliding_window").value_or(*size) != *size) {
+        config_.reject("sliding_window", "must be half of local_attention");
+      }
     }
     if (*size < 1) config_.reject(key, "must be positive");
     window_ = LayerWindow{is_chunked   ? WindowKind::Chunked
