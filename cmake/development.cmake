@@ -4,6 +4,8 @@
 option(POSENC_WERROR "Treat warnings in posenc's own code as errors" OFF)
 option(POSENC_CHECKED "Compile tests, benches and examples with POSENC_CHECKED=1" OFF)
 option(POSENC_FULL_TESTS "Run at length what is otherwise a sample that a seed draws: .ci/run --full" OFF)
+option(POSENC_CI_TESTS
+       "Add the tests that guard more than a change: bits of all levels, linked levels, compile errors, the survey of accuracy" ON)
 option(POSENC_NATIVE "Compile tests, benches and examples with -march=native" OFF)
 
 find_package(Threads REQUIRED)  # for Eigen's ThreadPoolDevice; the library itself owns no threads

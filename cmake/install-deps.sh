@@ -7,7 +7,8 @@
 #   cmake/install-deps.sh docs       what the documentation needs: cmake/docs
 #   cmake/install-deps.sh languages  what the examples c_abi and python need
 #   cmake/install-deps.sh playground  what examples/playground needs: WebAssembly's compiler and libraries, node, Chromium
-#   cmake/install-deps.sh ci         everything, also for the documentation, languages and the playground, clang's compiler and tools, cross compilers with qemu, node, and meson
+#   cmake/install-deps.sh proofs     what tests/proofs needs
+#   cmake/install-deps.sh ci         everything, also for the documentation, languages, the playground and proofs, clang's compiler and tools, cross compilers with qemu, node, and meson
 #   cmake/install-deps.sh peers      what bench needs, and the libraries that POSENC_BENCH_PEERS measures beside posenc
 set -euo pipefail
 
@@ -27,6 +28,7 @@ languages=(nlohmann-json3-dev pybind11-dev python3-dev python3-numpy)  # PyTorch
 playground=(clang lld wasi-libc libc++-dev-wasm32 libclang-rt-dev-wasm32 nlohmann-json3-dev nodejs chromium)
 peers=(libopenblas-dev libdnnl-dev libtorch-dev)
 newer_peers=(libggml-dev libonnxruntime-dev libxnnpack-dev libpthreadpool-dev)  # Debian 12 has none, or too old ones
+proofs=(gappa sollya python3)
 tools=(clang-format clang-tidy libclang-rt-dev libc++-dev g++-aarch64-linux-gnu qemu-user g++-mingw-w64-x86-64-posix
   g++-riscv64-linux-gnu meson python3-clang-14 valgrind)
 
@@ -38,11 +40,12 @@ case "${1:-all}" in
   docs) needed=("${build[@]}" "${docs[@]}") ;;
   languages) needed=("${build[@]}" "${languages[@]}") ;;
   playground) needed=("${build[@]}" "${tour[@]}" "${playground[@]}") ;;
+  proofs) needed=("${proofs[@]}") ;;
   peers) needed=("${build[@]}" "${bench[@]}" "${peers[@]}") optional=("${newer_peers[@]}") ;;
   all) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}" "${bench[@]}") ;;
   ci) needed=("${build[@]}" "${tour[@]}" "${tests[@]}" "${cluster[@]}" "${bench[@]}" "${docs[@]}" "${languages[@]}"
-    "${playground[@]}" "${tools[@]}") ;;
-  *) fail "unknown argument '$1'; use tour, test, bench, docs, languages, playground, peers, ci, or nothing for tour, test and bench" ;;
+    "${playground[@]}" "${proofs[@]}" "${tools[@]}") ;;
+  *) fail "unknown argument '$1'; use tour, test, bench, docs, languages, playground, proofs, peers, ci, or nothing for tour, test and bench" ;;
 esac
 
 # A program counts wherever it comes from; a library counts as a package.
@@ -59,7 +62,7 @@ is_present() {
     g++-mingw-w64-x86-64-posix) command -v x86_64-w64-mingw32-g++-posix >/dev/null ;;
     openmpi-bin) command -v mpirun >/dev/null ;;
     qemu-user) command -v qemu-aarch64 >/dev/null ;;
-    cmake | git | pkg-config | python3 | clang-format | clang-tidy | meson | doxygen) command -v "$1" >/dev/null ;;
+    cmake | git | gappa | pkg-config | python3 | sollya | clang-format | clang-tidy | meson | doxygen) command -v "$1" >/dev/null ;;
     *) [[ "$(dpkg-query --show --showformat '${db:Status-Status}' "$1" 2>/dev/null)" == installed ]] ;;
   esac
 }

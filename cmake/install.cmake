@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Headers, CMake package and pkg-config files: the component posenc. The licence is a component of its own, because packages
-# have other places for it. Nothing depends on the architecture, and the tree may be moved.
+# have other places for it. Nothing but posenc::compiled depends on the architecture, and the tree may be moved.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -16,6 +16,10 @@ install(EXPORT posencInteropTargets NAMESPACE posenc:: DESTINATION "${package_di
 if(POSENC_WITH_EIGEN)
   install(TARGETS posenc EXPORT posencTargets)
   install(EXPORT posencTargets NAMESPACE posenc:: DESTINATION "${package_dir}" COMPONENT posenc)
+  if(POSENC_BUILD_COMPILED)
+    install(TARGETS posenc_compiled EXPORT posencCompiledTargets COMPONENT posenc)
+    install(EXPORT posencCompiledTargets NAMESPACE posenc:: DESTINATION "${package_dir}" COMPONENT posenc)
+  endif()
 endif()
 
 configure_package_config_file(

@@ -61,6 +61,7 @@ PARTS = {
         "tests/mutation/README.md": ("tests_mutation", "Mutation score"),
         "tests/refusals/README.md": ("tests_refusals", "What the library refuses"),
         "bench/README.md": ("benchmarks", "Benchmarks"),
+        "findings/README.md": ("findings", "Surprises of other packages"),
         "cmake/docs/README.md": ("site", "This site"),
         ".github/SECURITY.md": ("security", "Security"),
     },

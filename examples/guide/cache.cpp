@@ -3,6 +3,9 @@
 // saved sessions, and cached keys that move. Results are compared with attention in one pass.
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/dynamic_ntk.hpp>
+#include <posenc/frequency/unscaled.hpp>
+#include <posenc/interop/multimodal_axes.hpp>
+#include <posenc/interop/prompt_positions.hpp>
 #include <posenc/kv/cached_attention.hpp>
 #include <posenc/kv/kv_block_pool.hpp>
 #include <posenc/kv/kv_cache.hpp>
@@ -122,6 +125,31 @@ void ragged_batch() {
   step(separate, 1, same, 1, 50);
   step(separate, 2, same, 51, 3);
   expect(text.out == same.out, "one call gives the bits of three");
+}
+
+void prompt_with_pictures() {
+  const Rope mrope(posenc::Unscaled{.rotary_dim = dim, .base = 10000}, 0,
+                   posenc::mrope_chunked({4, 6, 6}));
+  // 40 tokens of text, a picture of 6 x 8 tokens, and 30 tokens of text.
+  const auto prompt =
+      posenc::prompt_positions({{.text = 40}, {.rows = 12, .cols = 16, .merge = 2}, {.text = 30}});
+  const Index tokens = prompt.positions.count();
+  Text text(tokens, 41), whole = text;
+  Cache cache({.kv_heads = kv_heads, .head_dim = dim, .capacity = 1024});
+  for (Index first = 0; first < tokens; first += 32) {
+    const Index count = std::min(Index{32}, tokens - first);
+    const auto part = [&](Tokens& x) { return posenc::slice_seq(x.view(), first, count); };
+    mrope.rotate_all({part(text.q), part(text.k)}, prompt.positions.slice(first, count));
+    cache.append(0, part(text.k), part(text.v));
+    posenc::attention(part(text.q), cache, {0}, part(text.out), {.causal = Causal::BottomRight});
+  }
+
+  Cache one_pass({.kv_heads = kv_heads, .head_dim = dim, .capacity = 1024});
+  mrope.rotate_all({whole.q.view(), whole.k.view()}, prompt.positions);
+  one_pass.append(0, whole.k.view(), whole.v.view());
+  posenc::attention(whole.q.view(), one_pass, {0}, whole.out.view(),
+                    {.causal = Causal::BottomRight});
+  expect(text.out == whole.out, "chunks of a prompt with a picture give the bits of one pass");
 }
 
 void paging_and_shared_prefixes() {
@@ -249,6 +277,7 @@ void saved_session() {
 int main() {
   decode_equals_prefill();
   ragged_batch();
+  prompt_with_pictures();
   paging_and_shared_prefixes();
   window();
   context_shift();

@@ -188,7 +188,21 @@ void video() {
   const auto prompt = posenc::prompt_positions(
       {{.text = 1}, {.rows = 4, .cols = 4, .frames = 3, .merge = 2, .frame_step = 2}});
 
+  // 4 frames, 6.5 positions apart: their times are 4, 10.5, 17 and 23.5, and text goes on at 24.5.
+  const auto omni = posenc::prompt_positions(
+      {{.text = 4},
+       {.rows = 4,
+        .cols = 4,
+        .frames = 4,
+        .merge = 2,
+        .frame_step = 6.5,
+        .frame_times = posenc::FrameTimes::Unrounded},  // Qwen3-Omni; 4, 10, 17, 23 if RoundedDown
+       {.text = 2}});
+
   using Axes = std::array<double, 3>;
+  expect(at(omni.positions, 8) == Axes{10.5, 4, 4}, "times are not rounded");
+  expect(at(omni.positions, 20) == Axes{24.5, 24.5, 24.5}, "text goes on at the next position");
+  expect(omni.rope_deltas[0] == 4.5, "so does decoding");
   expect(at(positions, 1) == Axes{0, 0, 1}, "columns change first");
   expect(at(positions, 4) == Axes{0, 1, 0}, "then rows");
   expect(at(positions, 8) == Axes{1, 0, 0}, "and frames last");

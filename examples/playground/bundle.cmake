@@ -51,6 +51,8 @@ string(SUBSTRING "${examples}" 1 -1 examples)
 
 read_all(page page.html)
 string(REPLACE "@STYLE@" "${report_style}${figure_style}${page_style}" page "${page}")
+file(RELATIVE_PATH guide "${OUTPUT}" "${here}/../guide")
+string(REPLACE "@GUIDE@" "${guide}/" page "${page}")
 string(REPLACE "@VERSION@" "${VERSION}" page "${page}")
 string(REPLACE "@EXAMPLES@" "{${examples}}" page "${page}")
 string(REPLACE "@SCRIPTS@" "${figure_scripts}${page_script}" page "${page}")

@@ -187,6 +187,23 @@ std::vector<double> score(const Settings& settings, Arguments& from) {
           score_at<float>(rounded, query, key)};
 }
 
+/// settings, pair, position of the query, of the key -> x and y of this pair of the rotated query, of
+/// the rotated key, and what the pair adds to the score
+std::vector<double> pair(const Settings& settings, Arguments& from) {
+  const Index dim = settings.head_dim, chosen = from.integer();
+  const double query = from.number(), key = from.number();
+  if (chosen < 0 || chosen >= dim / 2)
+    posenc::detail::fail<posenc::ConfigError>("playground", "there is no pair ", chosen);
+  const posenc::AnyRope rope = settings.rope();
+  auto q = content(dim, 0), k = content(dim, 1);
+  rope.rotate(heads(q, dim), Positions::real(std::vector<double>{query}));
+  rope.rotate(heads(k, dim), Positions::real(std::vector<double>{key}));
+  const bool is_half = settings.pairing == PairingKind::HalfRotate;
+  const auto x = size(is_half ? chosen : 2 * chosen),
+             y = size(is_half ? chosen + dim / 2 : 2 * chosen + 1);
+  return {q[x], q[y], k[x], k[y], q[x] * k[x] + q[y] * k[y]};
+}
+
 /// settings, longest distance -> distances, the score at each, the score at each without scaling
 std::vector<double> curve(const Settings& settings, Arguments& from) {
   const double longest = from.number();
@@ -250,15 +267,20 @@ std::vector<double> map(const Settings& settings, Arguments& from) {
   const bool causal = from.flag();
   std::vector<float> ones(size(map_tokens * dim), 1.0F);
   switch (encoding) {
-    case 0: {  // sinusoidal: the codes are queries and keys
+    case 0: {  // sinusoidal: the codes are added to a word of half their length
       const posenc::Sinusoidal sinusoidal({.model_dim = dim,
                                            .layout = posenc::SinusoidalLayout::Interleaved,
                                            .base = settings.base});
-      sinusoidal.write_to(
+      std::vector<float> words;
+      for (const double channel : content(dim, 0)) {
+        words.push_back(static_cast<float>(channel * std::sqrt(static_cast<double>(dim) / 8)));
+      }
+      words = repeated(words, map_tokens);
+      sinusoidal.add_to(
           posenc::EmbeddingsView<float>{
-              .data = ones.data(), .batch = 1, .seq = map_tokens, .dim = dim},
+              .data = words.data(), .batch = 1, .seq = map_tokens, .dim = dim},
           Positions::range(0, map_tokens));
-      return weights(ones, dim, causal);
+      return weights(words, dim, causal);
     }
     case 1:
       settings.rope().rotate(heads(ones, dim), Positions::range(0, map_tokens));
@@ -287,6 +309,7 @@ std::vector<double> call(std::string_view name, std::span<const double> argument
       calls[] = {{"wavelengths", &wavelengths},
                  {"hands", &hands},
                  {"partners", &partners},
+                 {"pair", &pair},
                  {"score", &score},
                  {"curve", &curve},
                  {"errors", &errors},

@@ -2,8 +2,8 @@
 // Drives the playground in headless Chromium by keyboard, and compares its numbers with native ones:
 // node check.mjs <chromium> <playground.html> <posenc_playground_numbers> <posenc_inspect> <folder of configs> [<folder for pictures>]
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { Browser } from './browser.mjs';
 import { compare, drawn, expect, finish, nativeNumbers } from './native.mjs';
 
@@ -17,7 +17,7 @@ const focused = 'document.activeElement';
 
 /** Moves the focus to an element by Tab alone. */
 async function tabTo(element) {
-  for (let n = 0; n < 80; ++n) {
+  for (let n = 0; n < 160; ++n) {
     if (await browser.value(`${focused} === ${element}`)) {
       const outline = await browser.value(`getComputedStyle(${focused}).outlineStyle`);
       expect(outline !== 'none', `${element} shows no focus`);
@@ -45,8 +45,8 @@ async function choose(element, value) {
 }
 
 /** Compares everything that is drawn with native numbers for these settings. */
-async function compareAll(settings, { position, distance, key, far, longest = 512, causal = 0 }) {
-  const calls = [['clocks', 'hands', [position]], ['scores', 'curve', [longest]], ['scores', 'score', [key + distance, key], 1e-7],
+async function compareAll(settings, { position, distance, key, far, longest = 512, causal = 0, pair = [4, 15, 12] }) {
+  const calls = [['clocks', 'hands', [position]], ['together', 'pair', pair], ['scores', 'curve', [longest]], ['scores', 'score', [key + distance, key], 1e-7],
     ['wavelengths', 'wavelengths', []], ['pairing', 'partners', []], ['errors', 'errors', [far]]];
   for (const [section, name, rest, tolerance] of calls) {
     const native = nativeNumbers(program, name, [...settings, ...rest]);
@@ -68,7 +68,7 @@ const fits = async (width) => {
 for (const width of [1400, 390]) {
   for (const dark of [false, true]) {
     await browser.open(page, { width, dark });
-    await browser.until("document.body.dataset.ready === 'yes' && document.querySelectorAll('.drawing svg').length === 5");
+    await browser.until("document.body.dataset.ready === 'yes' && document.querySelectorAll('.drawing svg').length === 6");
     await fits(width);
     const paper = await browser.value('getComputedStyle(document.body).backgroundColor');
     expect((paper === 'rgb(255, 255, 255)') !== dark, `${dark ? 'dark' : 'light'} colours: the background is ${paper}`);
@@ -81,9 +81,14 @@ expect(unlabelled === 0, `${unlabelled} controls have no label`);
 // The page as it opens, then other settings by keyboard, once at each width.
 for (const width of [390, 1400]) {
   await browser.open(page, { width });
-  await browser.until("document.querySelectorAll('.drawing svg').length === 5");
+  await browser.until("document.querySelectorAll('.drawing svg').length === 6");
   await compareAll([0, 10000, 128, 8, 4096, 0], { position: 40, distance: 24, key: 0, far: 1e6 });
 
+  if (width < 600) {  // the settings are folded away, and stay at the top of the window
+    await tabTo("document.querySelector('#settings summary')");
+    expect(!await browser.value("document.querySelector('#settings details').open"), 'the settings of a phone are folded');
+    await browser.press('Enter');
+  }
   await typeInto(box('settings', 0), 500000);
   await choose(choice('settings', 'head_dim'), '64');
   await choose(choice('settings', 'Scaling rule'), '4');
@@ -100,7 +105,18 @@ for (const width of [390, 1400]) {
   await browser.press(' ');
   await typeInto(box('errors', 0), 123456);
   const settings = [4, 500000, 64, 32, 8192, 1];
-  await compareAll(settings, { position: 43, distance: 100, key: 1e6, far: 123456, longest: 4096, causal: 1 });
+  await typeInto(box('together', 0), 1000);
+  await compareAll(settings, { position: 43, distance: 100, key: 1e6, far: 123456, longest: 4096, causal: 1, pair: [4, 1003, 1000] });
+
+  // The address keeps what was set, and a page that is opened by it is the same.
+  const address = 'base=500000&head_dim=64&rule=4';
+  const hash = new URLSearchParams((await browser.value('location.hash')).slice(1));
+  expect(hash.get('base') === '500000' && hash.get('rule') === '4' && hash.get('causal') === '1' && hash.get('far') === '123456' && !hash.has('distances'), `the address is ${hash}`);
+  await browser.value(`location.hash = '#${address}&position=77&rule=9&base=-4&unknown=1'`);
+  await browser.until("document.querySelector('#clocks output').textContent === '77'");
+  expect(await browser.value(`${box('settings', 0)}.value`) === '500000', 'an address cannot set a base of -4');
+  await browser.value("location.hash = '#position=43'");
+  await browser.until("document.querySelector('#clocks output').textContent === '43'");
 
   // Numbers that are printed, and a hand as it is drawn.
   const text = (selector) => browser.value(`document.querySelector('${selector}').textContent`);
@@ -118,8 +134,35 @@ for (const width of [390, 1400]) {
   const [x, y] = await browser.value("['x2', 'y2'].map((n) => Number(document.querySelectorAll('.hand')[2].getAttribute(n)))");
   expect(Math.abs(Math.atan2(-y, x) - Math.atan2(hands[pairs + 2], hands[2])) < 1e-9, 'the hand of pair 2');
   expect(await text('#pairing output') === '37', 'channel 5 of 64 is paired with 37 by halves');
+
+  // Values under the pointer or by arrow keys, and the button that moves both.
+  const plot = "document.querySelector('#wavelengths svg')";
+  await tabTo(plot);
+  await browser.press('ArrowRight', 3);
+  expect(/^pair 2: without [\d.]+, scaled [\d.]+$/.test(await text('#wavelengths .readout')), `the plot reads ${await text('#wavelengths .readout')}`);
+  await tabTo("document.querySelector('#maps canvas')");
+  await browser.press('ArrowDown', 2);
+  await browser.press('ArrowRight');
+  const [weight] = nativeNumbers(program, 'map', [...settings, 0, 1]).slice(2 * 48 + 1);
+  const read = /query at 2 gives the key at 1 the weight ([\d.e-]+)/.exec(await text('#maps .cell-value'));
+  expect(read && isShown(read[1].replace(/\.$/, ''), weight), `the map reads ${await text('#maps .cell-value')}, not ${weight}`);
+  const hover = await browser.value("(() => { const c = document.querySelectorAll('#maps canvas')[1]; c.scrollIntoView({ block: 'center' }); const r = c.getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2]; })()");
+  await browser.send('Input.dispatchMouseEvent', { type: 'mouseMoved', x: hover[0], y: hover[1] });
+  await browser.until("/^RoPE, rotated: the query at 2[34] gives/.test(document.querySelector('#maps .cell-value').textContent)");
+  await tabTo("document.querySelector('#together button')");
+  const part = await text('#together .part'), began = await browser.value(`Number(${box('together', 0)}.value)`);
+  await browser.press('Enter');
+  await browser.until(`Number(${box('together', 0)}.value) !== ${began}`);
+  await browser.press('Enter');
+  const stopped = await browser.value(`Number(${box('together', 0)}.value)`);
+  expect(Number.isInteger(stopped) && await text('#together button') === '▶ Play', `the button stops at ${stopped}`);
+  expect(await text('#together .part') === part, 'what a pair adds to the score stays when both move');
   await fits(width);
 }
+for (const link of await browser.value("[...document.querySelectorAll('#intro a')].map((a) => a.getAttribute('href')).filter((a) => !a.startsWith('https:'))")) {
+  expect(existsSync(join(dirname(page), link)), `${link} is not there`);
+}
+expect(await browser.value("[...document.querySelectorAll('pre')].every((e) => e.scrollWidth <= e.clientWidth)"), 'a line of a pre is cut');
 
 // config.json: examples by keyboard, a file that is picked or dropped, and errors.
 const config = "document.querySelector('#config')";

@@ -32,12 +32,19 @@ function compact(value, digits = 4) {
 let controls = 0;
 
 /**
+ * Controls that a link can set, by their key: {start, get(), set(text)}. set() ignores a text that
+ * the control does not accept.
+ */
+const keyed = new Map();
+
+/**
  * A number with a slider, a box and a label. The box accepts numbers beyond the slider's end, up to
- * `most`.
+ * `most`. With a speed there is a button that moves the slider by so much per second.
  */
 class Slider {
-  constructor({ label, min, max, step, value, most = max, least = min, change }) {
+  constructor({ label, min, max, step, value, most = max, least = min, key, speed = 0, change }) {
     const id = `control${++controls}`;
+    Object.assign(this, { least, most, speed, change });
     this.range = make('input', { type: 'range', id, min, max, step, value });
     this.box = make('input', { type: 'number', min: least, max: most, step: 'any', value, 'aria-label': `${label}, as a number` });
     this.element = make('div', { class: 'slider' }, make('label', { for: id }, label), this.range, this.box);
@@ -55,15 +62,60 @@ class Slider {
       change();
     });
     this.box.addEventListener('change', () => { this.box.value = this.value; });
+    if (key) keyed.set(key, { start: value, get: () => this.value, set: (text) => this.set(Number(text)) });
+    if (speed) {
+      this.button = make('button', { type: 'button', 'aria-pressed': 'false', 'aria-label': `Play: ${label}` }, '▶ Play');
+      this.button.addEventListener('click', () => (this.playing ? this.pause() : this.play()));
+      this.element.classList.add('playable');
+      this.element.append(this.button);
+    }
+  }
+
+  /** Sets the number, unless it is out of range. */
+  set(value) {
+    if (!(value >= this.least && value <= this.most)) return;
+    this.value = value;
+    this.range.value = value;
+    this.box.value = Math.round(value * 100) / 100;
+    this.change();
+  }
+
+  play() {
+    this.playing = true;
+    setAttributes(this.button, { 'aria-pressed': 'true' }).textContent = '⏸ Pause';
+    let last = performance.now();
+    const move = (now) => {
+      if (!this.playing) return;
+      const next = this.value + this.speed * Math.max(0, now - last) / 1000;
+      last = now;
+      this.set(next <= Number(this.range.max) ? next : Number(this.range.min));
+      requestAnimationFrame(move);
+    };
+    requestAnimationFrame(move);
+  }
+
+  /** Stops at the nearest step of the slider. */
+  pause() {
+    this.playing = false;
+    setAttributes(this.button, { 'aria-pressed': 'false' }).textContent = '▶ Play';
+    const step = Number(this.range.step);
+    this.set(Math.round(this.value / step) * step);
+    this.range.dispatchEvent(new Event('change', { bubbles: true }));
   }
 }
 
 /** Returns a labelled select with its options [value, text]. */
-function makeSelect(label, options, value, change) {
+function makeSelect(label, options, value, change, key) {
   const id = `control${++controls}`;
   const select = make('select', { id }, ...options.map(([key, text]) => make('option', { value: key }, text)));
   select.value = value;
   select.addEventListener('change', change);
+  const set = (text) => {
+    if (!options.some(([option]) => String(option) === text)) return;
+    select.value = text;
+    change();
+  };
+  if (key) keyed.set(key, { start: value, get: () => select.value, set });
   return { element: make('div', { class: 'field' }, make('label', { for: id }, label), select), select };
 }
 
@@ -107,11 +159,61 @@ function scaleOf({ low, high, log }, from, to) {
 }
 
 /**
- * Returns a plot. x and y: {label, low, high, log}. series: {name, kind: line or dots, tone, xs, ys}.
- * levels: horizontal lines {value, name}.
+ * Shows the values at one of `count` places of a plot: under the pointer, or chosen by the arrow keys.
+ * at(i) is the place in pixels, and text(i) its values.
  */
-function plot({ width, height = 300, title, x, y, series, levels = [] }) {
-  const left = 56, right = 12, top = 30, bottom = 44;
+function addReadout(svg, { count, at, text, top, bottom, right }) {
+  const line = makeSvg('line', { class: 'cursor', y1: top, y2: bottom }), words = makeSvg('text', { class: 'readout', x: right, y: top - 6, 'text-anchor': 'end' });
+  let place = -1;
+  const show = (i) => {
+    place = i;
+    setAttributes(line, { x1: at(i), x2: at(i) });
+    words.textContent = text(i);
+    svg.append(line, words);
+  };
+  const hide = () => { line.remove(); words.remove(); };
+  svg.addEventListener('pointermove', (event) => {
+    const from = event.clientX - svg.getBoundingClientRect().left;
+    let nearest = 0;
+    for (let i = 1; i < count; ++i) if (Math.abs(at(i) - from) < Math.abs(at(nearest) - from)) nearest = i;
+    show(nearest);
+  });
+  svg.addEventListener('pointerleave', hide);
+  svg.addEventListener('blur', hide);
+  svg.addEventListener('keydown', (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    show(place < 0 ? 0 : Math.min(Math.max(place + step, 0), count - 1));
+  });
+  setAttributes(svg, { tabindex: 0 });
+}
+
+/** Calls show(row, column) for the cell under the pointer of a picture, or chosen by the arrow keys. */
+function addCellReadout(canvas, side, show) {
+  let row = 0, column = 0;
+  const clamp = (v) => Math.min(Math.max(Math.floor(v), 0), side - 1);
+  const move = (r, c) => show(row = clamp(r), column = clamp(c));
+  canvas.addEventListener('pointermove', (event) => {
+    const { left, top, width, height } = canvas.getBoundingClientRect();
+    move((event.clientY - top) / height * side, (event.clientX - left) / width * side);
+  });
+  canvas.addEventListener('keydown', (event) => {
+    const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    move(row + step[0], column + step[1]);
+  });
+  setAttributes(canvas, { tabindex: 0 });
+}
+
+/**
+ * Returns a plot. x and y: {label, low, high, log}, and x.name for a place of it. series: {name,
+ * short, kind: line or dots, tone, xs, ys}, with the same xs but for single dots. levels: horizontal
+ * lines {value, name}.
+ */
+function plot({ width, height = 316, title, x, y, series, levels = [] }) {
+  const left = 56, right = 12, top = 46, bottom = 44;
   const at = scaleOf(x, left, width - right), up = scaleOf(y, height - bottom, top);
   const svg = makeSvg('svg', { width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': title });
   const text = (content, attributes) => svg.append(makeSvg('text', attributes, content));
@@ -140,6 +242,11 @@ function plot({ width, height = 300, title, x, y, series, levels = [] }) {
     svg.append(makeSvg('line', { class: 'level', x1: left, x2: width - right, y1: up(value), y2: up(value) }));
     text(name, { class: 'halo', x: left + 6, y: up(value) - 7 });
   }
+  const shown = series.filter(({ kind }) => kind !== 'dot');
+  addReadout(svg, {
+    count: shown[0].xs.length, at: (i) => at(shown[0].xs[i]), top, bottom: height - bottom, right: width - right,
+    text: (i) => `${x.name} ${grouped(shown[0].xs[i])}: ${shown.map(({ short, ys }) => `${short ? `${short} ` : ''}${compact(ys[i])}`).join(', ')}`,
+  });
   return svg;
 }
 

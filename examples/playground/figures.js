@@ -23,7 +23,7 @@ function showingErrors(container, draw) {
 
 /** Draws a clock per pair, whose hand is (1, 0) rotated to the position. */
 function clockFigure(container, library, settings) {
-  const slider = new Slider({ label: 'Position', min: 0, max: 1024, step: 1, value: 40, least: -1e9, most: 1e9, change: () => redraw() });
+  const slider = new Slider({ label: 'Position', min: 0, max: 1024, step: 1, value: 40, least: -1e9, most: 1e9, key: 'position', speed: 8, change: () => redraw() });
   const space = make('div', { class: 'drawing' });
   const status = make('p', { class: 'note' });
   container.replaceChildren(slider.element, space, status);
@@ -54,7 +54,7 @@ function clockFigure(container, library, settings) {
       const x = r * 0.88 * numbers[i], y = -r * 0.88 * numbers[pairs + i];
       setAttributes(hand, { x2: x, y2: y });
       setAttributes(tip, { cx: x, cy: y });
-      title.textContent = `pair ${i}: a turn every ${compact(waves[i])} positions`;
+      title.textContent = `pair ${i}: cos ${compact(numbers[i])}, sin ${compact(numbers[pairs + i])}; a turn every ${compact(waves[i])} positions`;
     });
     const turned = Array.from(waves.subarray(0, pairs)).filter((w) => w <= Math.abs(slider.value)).length;
     status.replaceChildren('Pairs 0 to ', String(pairs - 1), ', each with its number. At position ', make('output', {}, grouped(slider.value)),
@@ -67,11 +67,12 @@ function clockFigure(container, library, settings) {
 /** Draws the score by distance, with the score of one query and one key that move together. */
 function scoreFigure(container, library, settings) {
   const change = () => redraw();
-  const distance = new Slider({ label: 'Distance from key to query', min: 0, max: 512, step: 1, value: 24, most: 1e6, change });
-  const key = new Slider({ label: 'Move both: key at position', min: 0, max: 1e6, step: 100, value: 0, most: 1e9, change });
-  const reach = makeSelect('Distances shown', [64, 512, 4096, 32768].map((n) => [n, `0 to ${grouped(n)}`]), 512, change);
+  const distance = new Slider({ label: 'Distance from key to query', min: 0, max: 512, step: 1, value: 24, most: 1e6, key: 'distance', change });
+  const key = new Slider({ label: 'Move both: key at position', min: 0, max: 1e6, step: 100, value: 0, most: 1e9, key: 'key', change });
+  const reach = makeSelect('Distances shown', [64, 512, 4096, 32768].map((n) => [n, `0 to ${grouped(n)}`]), 512, change, 'reach');
   const space = make('div', { class: 'drawing' }), keys = make('div'), table = make('div', { class: 'wide' });
-  container.replaceChildren(distance.element, key.element, reach.element, space, keys, table);
+  const vectors = make('p', { class: 'note' }, 'q and k are two fixed vectors of length 1. Channel c of q is 1 + 0.6 sin(2.1 c), of k 1 + 0.6 sin(5.3 c + 1), each divided by the length of its vector.');
+  container.replaceChildren(distance.element, key.element, reach.element, space, keys, vectors, table);
   const draw = showingErrors(container, () => {
     const longest = Number(reach.select.value);
     const curve = library.call('curve', ...settings(), longest), count = curve.length / 3;
@@ -82,13 +83,13 @@ function scoreFigure(container, library, settings) {
     const isScaled = settings()[0] !== 0;
     const low = Math.min(0, ...scaled, ...plain), high = Math.max(...scaled, ...plain);
     const series = [
-      ...(isScaled ? [{ name: 'without scaling', kind: 'line', tone: 'soft', xs, ys: plain }] : []),
-      { name: isScaled ? 'with the rule' : 'score', kind: 'line', tone: 'first', xs, ys: scaled },
+      ...(isScaled ? [{ name: 'without scaling', short: 'without', kind: 'line', tone: 'soft', xs, ys: plain }] : []),
+      { name: isScaled ? 'with the rule' : 'score', short: isScaled ? 'scaled' : 'q·k', kind: 'line', tone: 'first', xs, ys: scaled },
       ...(distance.value <= longest ? [{ name: 'this query and key', kind: 'dot', tone: 'second', xs: [distance.value], ys: [here[0]] }] : []),
     ];
     space.replaceChildren(plot({
       width: space.clientWidth, title: 'Score by distance', series,
-      x: { label: 'distance between query and key, positions', low: 0, high: longest },
+      x: { name: 'distance', label: 'distance between query and key, positions', low: 0, high: longest },
       y: { label: 'score q·k, for vectors of length 1', low: Math.floor(low * 5) / 5, high: Math.ceil(high * 5) / 5 },
     }));
     keys.replaceChildren(makeKey(series));

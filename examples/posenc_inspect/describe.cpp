@@ -36,6 +36,17 @@ std::string channels_of(const posenc::RotarySettings& settings) {
   return text;
 }
 
+/// True if the pairs of each axis are consecutive.
+bool is_in_chunks(const posenc::PairAxes& axes) {
+  std::vector<bool> is_over(static_cast<std::size_t>(axes.axis_count()));
+  for (Index i = 1; i < axes.pairs(); ++i) {
+    if (axes.axis(i) == axes.axis(i - 1)) continue;
+    is_over[static_cast<std::size_t>(axes.axis(i - 1))] = true;
+    if (is_over[static_cast<std::size_t>(axes.axis(i))]) return false;
+  }
+  return true;
+}
+
 std::string axes_of(const posenc::RotarySettings& settings) {
   const posenc::PairAxes& axes = settings.axes;
   if (axes.plain()) return "1";
@@ -43,7 +54,8 @@ std::string axes_of(const posenc::RotarySettings& settings) {
   for (Index i = 0; i < axes.pairs(); ++i) ++pairs[static_cast<std::size_t>(axes.axis(i))];
   std::string text = cat(axes.axis_count(), ", with");
   for (const Index count : pairs) text += cat(' ', count);
-  return text + (settings.index_per_axis ? " pairs, each axis with its own frequencies" : " pairs");
+  text += settings.index_per_axis ? " pairs, each axis with its own frequencies" : " pairs";
+  return text + (is_in_chunks(axes) ? ", in chunks" : ", alternating");
 }
 
 std::string length_of(double wavelength) {
@@ -229,7 +241,8 @@ std::string report(const posenc::ModelSettings& model, Index length) {
   for (const Field& field : fields(model)) {
     const bool is_told = field.name == "model_type" || field.name == "trained_length" ||
                          field.name == "types of layers" || field.name == "vision tower" ||
-                         (field.name == "layer_count" && model.layer_count == 0);
+                         (field.name == "layer_count" && model.layer_count == 0) ||
+                         (field.name == "part" && model.part.empty());
     if (field.name == "attention") {
       text += attention_of(field);
     } else if (!is_told && !field.values.empty()) {

@@ -28,9 +28,9 @@ auto members(const T& t) {
     const auto& [a, b, c, d, e, f, g, h, i, j, k] = t;
     return std::tie(a, b, c, d, e, f, g, h, i, j, k);
   } else {
-    static_assert(N == 17, "a case for a struct of this size is missing");
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] = t;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q);
+    static_assert(N == 19, "a case for a struct of this size is missing");
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s] = t;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s);
   }
 }
 
@@ -106,26 +106,26 @@ std::string word(const posenc::LayerWindow& window) {
   }
 }
 
-std::string word(posenc::LayerQkNorm norm) {
-  switch (norm) {
-    case posenc::LayerQkNorm::None:
-      return "none";
-    case posenc::LayerQkNorm::Heads:
-      return "of heads";
-    case posenc::LayerQkNorm::HeadsPlusOne:
-      return "of heads (weights lack 1)";
-    case posenc::LayerQkNorm::AllHeads:
-      return "of all heads";
-    case posenc::LayerQkNorm::LayerNorm:
-      return "layer norm";
-    default:
-      return "of heads after rotation";
-  }
+std::string word(const posenc::LayerQkNorm& norm) {
+  using posenc::LayerQkNormKind;
+  using posenc::LayerQkNormWeights;
+  const auto& [kind, is_over_all_heads, weights, has_bias, is_after_rotation, epsilon] = norm;
+  if (kind == LayerQkNormKind::None) return "none";
+  std::string text = kind == LayerQkNormKind::LayerNorm ? "layer norm " : "";
+  text += is_over_all_heads ? "of all heads" : "of heads";
+  if (is_after_rotation) text += " after rotation";
+  if (weights == LayerQkNormWeights::None) text += " without weights";
+  if (weights == LayerQkNormWeights::FactorsMinusOne) text += " (weights lack 1)";
+  if (weights == LayerQkNormWeights::FactorsPerHead) text += " (weights of each head)";
+  if (weights == LayerQkNormWeights::FactorsOfKeys) text += " (weights of keys alone)";
+  if (has_bias) text += " with a bias";
+  if (epsilon) text += " (epsilon " + word(*epsilon) + ")";
+  return text;
 }
 
 /// Unknown values are omitted.
 std::string word(const posenc::LayerAttention& attention) {
-  const auto& [kind, heads, kv_heads, head_dim, value_dim, window, sinks, turns_back, qk_norm] =
+  const auto& [kind, heads, kv_heads, head_dim, value_dim, window, sinks, turns_back, qkv_clip, qk_norm] =
       attention;
   std::string text = kind ? name_of(*kind) : "of an unknown kind";
   const auto add = [&text](const char* name, const auto& value) {
@@ -138,6 +138,7 @@ std::string word(const posenc::LayerAttention& attention) {
   add("window", window);
   add("sinks", sinks);
   if (turns_back) text += ", output rotated back";
+  add("qkv_clip", qkv_clip);
   add("qk_norm", qk_norm);
   return text;
 }
@@ -270,8 +271,9 @@ std::vector<Field> fields(const posenc::RotarySettings& settings) {
 std::vector<Field> fields(const posenc::ModelSettings& model) {
   return named(model, "model_type", "types of layers", "layer_types", "layers_without_rotary",
                "types_without_rotary", "layer_count", "attention", "trained_length",
-               "softmax_scale", "softcap", "query_temperature", "vision tower", "hidden_size",
-               "vocabulary_size", "intermediate_sizes", "norm_epsilon", "tied_embeddings");
+               "softmax_scale", "softcap", "query_temperature", "vision tower", "part",
+               "parts of the file", "hidden_size", "vocabulary_size", "intermediate_sizes",
+               "norm_epsilon", "tied_embeddings");
 }
 
 std::vector<Field> fields(const posenc::VisionSettings& tower) {

@@ -9,6 +9,8 @@
 #include <posenc/interop/gguf.hpp>
 #include <posenc/interop/hf_config.hpp>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
@@ -33,7 +35,14 @@ FILE and OTHER are a config.json of Hugging Face, a folder with one, a GGUF file
 standard input.
   --compare OTHER    show every setting that differs
   --length N         the length of the sequence, for rules that depend on it
-  --pairing KIND     interleaved or half, for models that posenc does not know
+  --part PATH        the part of a composite config.json, talker_config for example; default: the
+                     text model
+  --pairing KIND     interleaved or half, for models that posenc does not know; then also, where
+                     the config.json does not state them:
+  --mrope-order KIND   chunked or interleaved: order of the axes of mrope_section
+  --rotary-share X     share of a head that is rotated, 1 for all channels
+  --softmax-scale X    scale of scores, without soft cap and temperature
+  --ignored-keys "A B" keys that change neither positions nor scores
   --attn-factor KIND relative or final: meaning of a GGUF file's attn_factor, if it is ambiguous
   --picture FOLDER   draw the wavelengths with gnuplot into FOLDER
   --presets          list the models with built-in settings, and the sources of these
@@ -44,10 +53,12 @@ The exit status is 0; 1 if something cannot be read or written; 2 if the command
 )";
 
 struct Options {
-  std::string file, other, pictures;
+  std::string file, other, pictures, part, ignored_keys;
   bool help = false, presets = false;
   std::optional<posenc::Index> length;
   std::optional<posenc::PairingKind> pairing;
+  std::optional<posenc::MropeOrder> mrope_order;
+  std::optional<double> rotary_share, softmax_scale;
   posenc::GgufAttentionFactor attn_factor = posenc::GgufAttentionFactor::Unspecified;
 };
 
@@ -64,6 +75,21 @@ posenc::PairingKind pairing_from(const std::string& text) {
   if (text == "interleaved") return posenc::PairingKind::Interleaved;
   if (text == "half") return posenc::PairingKind::HalfRotate;
   throw tour::UsageError("--pairing needs interleaved or half, not " + text);
+}
+
+posenc::MropeOrder mrope_order_from(const std::string& text) {
+  if (text == "chunked") return posenc::MropeOrder::Chunked;
+  if (text == "interleaved") return posenc::MropeOrder::Interleaved;
+  throw tour::UsageError("--mrope-order needs chunked or interleaved, not " + text);
+}
+
+double number_from(const std::string& name, const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw tour::UsageError(name + " needs a number, not " + text);
+  }
+  return number;
 }
 
 posenc::GgufAttentionFactor attn_factor_from(const std::string& text) {
@@ -90,9 +116,11 @@ Options parse(const std::vector<std::string>& arguments) {
       options.file = argument;
       continue;
     }
-    const bool is_known = argument == "--compare" || argument == "--length" ||
-                          argument == "--pairing" || argument == "--picture" ||
-                          argument == "--attn-factor";
+    constexpr auto with_value = std::to_array<std::string_view>(
+        {"--attn-factor", "--compare", "--ignored-keys", "--length", "--mrope-order", "--pairing",
+         "--part", "--picture", "--rotary-share", "--softmax-scale"});
+    const bool is_known =
+        std::find(with_value.begin(), with_value.end(), argument) != with_value.end();
     if (!is_known) throw tour::UsageError("unknown option " + argument);
     if (i + 1 == arguments.size() || arguments[i + 1].empty()) {
       throw tour::UsageError(argument + " needs a value");
@@ -101,6 +129,11 @@ Options parse(const std::vector<std::string>& arguments) {
     if (argument == "--compare") options.other = value;
     if (argument == "--length") options.length = length_from(value);
     if (argument == "--pairing") options.pairing = pairing_from(value);
+    if (argument == "--mrope-order") options.mrope_order = mrope_order_from(value);
+    if (argument == "--rotary-share") options.rotary_share = number_from(argument, value);
+    if (argument == "--softmax-scale") options.softmax_scale = number_from(argument, value);
+    if (argument == "--ignored-keys") options.ignored_keys = value;
+    if (argument == "--part") options.part = value;
     if (argument == "--attn-factor") options.attn_factor = attn_factor_from(value);
     if (argument == "--picture") options.pictures = value;
   }
@@ -149,7 +182,12 @@ Model read_content(const std::string& content, const Options& options) {
   if (content.rfind(gguf_magic, 0) == 0) {
     return {posenc::read_gguf(std::as_bytes(std::span(content)), gguf_options(options)), ""};
   }
-  auto settings = posenc::read_hf_config(content, {.pairing = options.pairing});
+  auto settings = posenc::read_hf_config(content, {.pairing = options.pairing,
+                                                   .mrope_order = options.mrope_order,
+                                                   .rotary_share = options.rotary_share,
+                                                   .softmax_scale = options.softmax_scale,
+                                                   .ignored_keys = options.ignored_keys,
+                                                   .part = options.part});
   std::string assumption = inspect::assumption(settings, content);
   return {std::move(settings), std::move(assumption)};
 }
@@ -187,6 +225,9 @@ constexpr Advice advices[] = {
     {"set the pairing of its channels in the options",
      "set the pairing of its channels with --pairing"},
     {"choose one in the options", "choose one with --attn-factor"},
+    {"set in the options: ", "set with the switches of these names: "},
+    {"set mrope_order in the options", "set it with --mrope-order"},
+    {"name in ignored_keys", "name with --ignored-keys"},
 };
 
 std::string with_own_switches(std::string message) {

@@ -60,6 +60,7 @@
 #include <posenc/simd/half.hpp>
 #include <posenc/simd/storage_format.hpp>
 #include <posenc/tensor/adapt.hpp>
+#include <posenc/tensor/extent.hpp>
 #include <posenc/tensor/grid_positions.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>

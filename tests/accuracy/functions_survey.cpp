@@ -77,7 +77,8 @@ void survey_functions_of(const Extent& extent, std::vector<Histogram>& all) {
   const Real largest = is_float ? 87 : 690;
   const auto power = [](auto x) { return std::exp(x); };
   all.push_back(survey_function<Real>(
-      "exp", promises::exp, -largest, largest, extent, [](auto x) { return exp(x); }, power));
+      "exp", is_float ? promises::exp : promises::exp_double, -largest, largest, extent,
+      [](auto x) { return exp(x); }, power));
   all.push_back(survey_function<Real>(
       "exp_nonpositive", fma ? promises::exp_nonpositive : promises::exp_nonpositive_without_fma,
       is_float ? Real(-68.5) : Real(-623), Real(0), extent,

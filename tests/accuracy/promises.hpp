@@ -27,7 +27,8 @@ struct Promise {
 };
 
 // In ulp of the result.
-inline constexpr Promise exp{"1.2", "simd/exp.hpp", "Accuracy: {} ulp; 0 and infinity"};
+inline constexpr Promise exp{"1.2", "simd/exp.hpp", "Accuracy: {} ulp (double 1.25)"};
+inline constexpr Promise exp_double{"1.25", "simd/exp.hpp", "1.2 ulp (double {})"};
 inline constexpr Promise exp_nonpositive{"1.1", "simd/exp.hpp", "Accuracy: {} ulp (1.4 without"};
 inline constexpr Promise exp_nonpositive_without_fma{"1.4", "simd/exp.hpp",
                                                      "1.1 ulp ({} without FMA)"};
@@ -56,10 +57,10 @@ inline constexpr Promise rerotate_double{"6", "rotary/rerotate.hpp",
 // Absolute, of cos and sin.
 inline constexpr Promise near_angle{"4e-16", "frequency/angle_policy.hpp",
                                     "double within {} for |a| <= 2^40"};
-inline constexpr Promise far_angle{"1e-13", "frequency/angle_policy.hpp",
+inline constexpr Promise far_angle{"1e-15", "frequency/angle_policy.hpp",
                                    "for |a| <= 2^40, {} to 2^50"};
 inline constexpr Promise last_near_angle{"2^40", "frequency/angle_policy.hpp", "for |a| <= {}, 1e"};
-inline constexpr Promise last_angle{"2^50", "frequency/angle_policy.hpp", "1e-13 to {}"};
+inline constexpr Promise last_angle{"2^50", "frequency/angle_policy.hpp", "1e-15 to {}"};
 inline constexpr Promise mixed_axis{"2e-16", "rotary/mixed_rope.hpp",
                                     "each axis after the first adds {}"};
 
@@ -85,6 +86,7 @@ inline constexpr Promise resize{"1e-14", "additive/grid_resize.hpp",
 
 inline constexpr const Promise* all[] = {
     &exp,
+    &exp_double,
     &exp_nonpositive,
     &exp_nonpositive_without_fma,
     &tanh,

@@ -5,6 +5,7 @@
 #include "stage_case.hpp"
 #include "support/catch.hpp"
 #include <posenc/attention/detail/bias_stage.hpp>
+#include <posenc/attention/detail/erased_bias.hpp>
 #include <posenc/bias/alibi.hpp>
 #include <posenc/concepts.hpp>
 
@@ -36,11 +37,10 @@ struct OfTokens {
   }
 };
 
-template <class Stage, class Bias>
+template <class Stage>
 struct All {
   typename Stage::Block block;
-  posenc::detail::BiasStage<typename Stage::Tier, typename Stage::Real, typename Stage::Real, Bias>
-      bias;
+  posenc::detail::BiasStage<typename Stage::Tier, typename Stage::Real, typename Stage::Real> bias;
   ActiveLanes* lanes;
 };
 
@@ -49,13 +49,12 @@ struct Of : StageCase<Tier, T> {
   using Real = T;
   using StageCase<Tier, T>::StageCase;
 
-  template <class Bias>
-  All<Of, Bias> all(posenc::detail::ScratchArenas& arenas, const Bias& bias) const {
+  using Bias = posenc::detail::ErasedBias<T>;
+  All<Of> all(posenc::detail::ScratchArenas& arenas, const Bias& bias) const {
     return allocate_from(arenas, [&](ArenaAllocator& c) {
-      return All<Of, Bias>{
-          {this->plan, this->rows(), c},
-          {bias, T{1}, this->rows(), this->queries(), c},
-          c.allocate<ActiveLanes>(StageCase<Tier, T>::Block::strips(this->rows()))};
+      return All<Of>{{this->plan, this->rows(), c},
+                     {bias, T{1}, this->rows(), this->queries(), c},
+                     c.allocate<ActiveLanes>(StageCase<Tier, T>::Block::strips(this->rows()))};
     });
   }
 };
@@ -67,12 +66,13 @@ TEMPLATE_LIST_TEST_CASE("a strip's bias is that of a head's tile", "[attention][
   using T = typename TestType::Real;
   using Stage = Of<typename TestType::Tier, T>;
   const posenc::Alibi alibi({.heads = 6, .form = posenc::AlibiForm::Causal});
+  const posenc::detail::ErasedBias<T> bias(alibi);
   std::vector<double> scattered(300);
   for (std::size_t j = 0; j < scattered.size(); ++j) scattered[j] = static_cast<double>(j * j);
   for (const bool steady : {true, false}) {
     const Stage stage({1, 6, 2, 21, 300, 4, 4}, {.causal = posenc::Causal::BottomRight});
     posenc::detail::ScratchArenas arenas;
-    auto all = stage.all(arenas, alibi);
+    auto all = stage.all(arenas, bias);
     all.block.load_queries(stage.sequence(), 1, 0, stage.queries());
     all.bias.begin(all.block);
     std::vector<double> memory(static_cast<std::size_t>(tile_keys));
@@ -129,7 +129,8 @@ TEMPLATE_LIST_TEST_CASE("a bias of tokens is told which they are", "[attention][
   const Stage stage({1, 4, 2, 20, 300, 4, 4}, {.causal = posenc::Causal::BottomRight});
   std::vector<posenc::TokenTile> asked;
   posenc::detail::ScratchArenas arenas;
-  const OfTokens bias{&asked};
+  const OfTokens of_tokens{&asked};
+  const posenc::detail::ErasedBias<T> bias(of_tokens);
   auto all = stage.all(arenas, bias);
   all.block.load_queries(stage.sequence(), 1, 3, 7);
   std::vector<double> positions{250, 251, 252};

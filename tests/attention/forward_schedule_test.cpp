@@ -65,9 +65,10 @@ std::vector<Asked> asked_by(const Device& device, Case<float>& c,
                             const posenc::AttentionOptions<float>& options) {
   std::vector<Asked> asked;
   const posenc::HeadsView<const float> q = c.q.view();
-  posenc::detail::attend<Tier, Device, float>(device, q, RecordingKeys<Tier>(c, asked),
-                                              c.shape.keys, c.shape.value_dim, c.out.view(),
-                                              options, posenc::NoBias(), {}, {});
+  posenc::detail::attend<Tier, float>(posenc::detail::ErasedDevice(device), q,
+                                      RecordingKeys<Tier>(c, asked), c.shape.keys,
+                                      c.shape.value_dim, c.out.view(), options,
+                                      posenc::detail::ErasedBias<float>(posenc::NoBias()), {}, {});
   return asked;
 }
 

@@ -307,6 +307,11 @@ TEST_CASE("gradients of relative biases have the shapes of what they are of",
   CHECK(message_of<posenc::ShapeError>([&] { call.back(Eigen::DefaultDevice(), wrong); }) ==
         "posenc::attention_backward: RelativeGradient::table [1, 6, 1, 4] must have the shape of "
         "its tensor [1, 7, 1, 4]");
+  wrong = call.gradient();
+  wrong.queries = wrong.key_table = wrong.table;
+  CHECK(message_of<posenc::ShapeError>([&] { call.back(Eigen::DefaultDevice(), wrong); }) ==
+        "posenc::attention_backward: RelativeGradient::key_table [1, 7, 1, 4] needs the tensor, "
+        "which is omitted");
 }
 
 }  // namespace relative_backward_test

@@ -53,7 +53,7 @@ TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attent
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
   using Source = posenc::detail::TensorKvSource<Tier, T>;
-  using Stage = StageCase<Tier, T, CountedBias>;
+  using Stage = StageCase<Tier, T>;
   using Block = typename Stage::Block;
   constexpr Index heads = 6, kv_heads = 2, group = 3, queries = 21, keys = 300, dim = 8;
   posenc::AttentionOptions<T> options;

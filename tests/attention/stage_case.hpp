@@ -4,6 +4,7 @@
 #include "attention_case.hpp"
 #include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/attention/detail/attention_plan.hpp>
+#include <posenc/attention/detail/erased_bias.hpp>
 #include <posenc/attention/detail/query_block.hpp>
 #include <posenc/attention/detail/scores.hpp>
 #include <posenc/kernels/scratch_arenas.hpp>
@@ -23,19 +24,21 @@ auto allocate_from(posenc::detail::ScratchArenas& arenas, const Make& make) {
 }
 
 /// Tensors whose products are exact, and the stages of a call up to its rows and their scores.
-template <class TheTier, class T, class Bias = posenc::NoBias>
+template <class TheTier, class T>
 class StageCase {
  public:
   using Tier = TheTier;
-  using Scores = posenc::detail::Scores<Tier, T, Bias, T>;
+  using Scores = posenc::detail::Scores<Tier, T, posenc::detail::ErasedBias<T>, T>;
   using Block = typename Scores::Block;
 
   Case<T> tensors;
   const posenc::AttentionOptions<T> options;
-  const Bias& call_bias;
+  const posenc::detail::ErasedBias<T> call_bias;
   const posenc::detail::InternalOptions beside{.function = "stage"};
   posenc::detail::AttentionPlan<T> plan;
 
+  /// `bias` must outlive the case.
+  template <class Bias = posenc::NoBias>
   StageCase(const Shape& shape, const posenc::AttentionOptions<T>& call, const Bias& bias = {},
             const posenc::AttentionMemory<T>& memory = {}, support::Layout layout = {})
       : tensors(shape, 3, layout),

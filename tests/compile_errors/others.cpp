@@ -50,7 +50,7 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   (void)sinusoidal, (void)learned, (void)alibi, (void)places, (void)grid;
 #if CASE == 0
   // compiles
-  attention(bshd(q), bshd(constant), bshd(q), bshd(out));
+  attention(bshd(q), bshd(constant), bshd(q), bshd(out), {.causal = Causal::TopLeft});
   attention(bshd(q), bshd(q), bshd(constant), bshd(out), {.causal = Causal::No});
   attention(bshd(constant), bshd(q), bshd(constant), bshd(out), {.causal = Causal::No}, alibi, {},
             device);
@@ -80,7 +80,8 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   module.forward(bsd(x), positions, bsd(y), {.causal = Causal::No}, {.lse = posenc::bhq(x)},
                  device);
   module.forward(bsd(x), positions, cache, sequences, bsd(y), {.causal = Causal::No}, {}, device);
-  module.forward(bsd(x), positions, bsd(x), bsd(constant3), positions, bsd(y));
+  module.forward(bsd(x), positions, bsd(x), bsd(constant3), positions, bsd(y),
+                 {.causal = Causal::No});
   module.forward(bsd(x), positions, bsd(y), tape, {.causal = Causal::No});
   module.backward(tape, bsd(constant3), bsd(x), gradients, nullptr, device);
   module.backward(tape, bsd(y), bsd(x), bsd(x), {}, gradients);
@@ -108,7 +109,7 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   // error: posenc: attention takes (q, k, v, out, options, bias, memory)
   posenc::attention(q, q, q, out);
 #elif CASE == 7
-  // error:
+  // error: posenc::attention: after out come options ... causal is required
   attention(bshd(q), bshd(q), bshd(q), bshd(out), {.causal = true});
 #elif CASE == 8
   // error: posenc::attention: q and out must have elements of one type ... a cache of double
@@ -197,10 +198,10 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   // error: posenc::KvCache::append: sequences and cu_seqlens must be posenc::Index
   cache.append(ints, bshd(q), bshd(q), device);
 #elif CASE == 36
-  // error: posenc: attention takes (q, k, v, out, options, bias, memory)
+  // error: posenc::attention: after out come options ... then a bias, memory and an Eigen device
   attention(bshd(q), bshd(q), bshd(q), bshd(out), {.causal = Causal::No}, {}, device);
 #elif CASE == 37
-  // error: posenc: attention takes (q, k, v, out, options, bias, memory)
+  // error: posenc::attention: after out come options ... then a bias, memory and an Eigen device
   attention(bshd(q), cache, sequences, bshd(out), {.causal = Causal::No}, alibi, device);
 #elif CASE == 38
   // error: posenc: MultiHeadAttention::forward takes (x, positions, out, options)
@@ -265,6 +266,61 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   // error: posenc::IndexSpan: lengths, starts and offsets are posenc::Index
   attention(bshd(q), bshd(q), bshd(q), bshd(out),
             {.causal = Causal::No, .key_lengths = std::vector<unsigned>{1}});
+#elif CASE == 55
+  // error: posenc::attention: after out come options, of which causal is required
+  attention(bshd(q), bshd(q), bshd(q), bshd(out));
+#elif CASE == 56
+  // error: posenc::attention: after out come options, of which causal is required
+  attention(bshd(q), cache, sequences, bshd(out));
+#elif CASE == 57
+  // error: posenc::attention: after out come options ... posenc::AttentionOptions<T>{...} around it makes the compiler name the field
+  attention(bshd(q), bshd(q), bshd(q), bshd(out), {.casual = Causal::No});
+#elif CASE == 58
+  // error: casual
+  attention(bshd(q), bshd(q), bshd(q), bshd(out),
+            posenc::AttentionOptions<float>{.casual = Causal::No});
+#elif CASE == 59
+  // error: bool
+  attention(bshd(q), bshd(q), bshd(q), bshd(out),
+            posenc::AttentionOptions<float>{.causal = true});
+#elif CASE == 60
+  // error: posenc::attention: after out come options ... posenc::AttentionOptions<T>{...} around it
+  attention(bshd(q), cache, sequences, bshd(out), {.casual = Causal::No});
+#elif CASE == 61
+  // error: posenc::attention: after out come options ... posenc::AttentionOptions<T>{...} around it
+  attention<float>(bshd(q), bshd(q), bshd(q), bshd(out), {.causal = true}, alibi);
+#elif CASE == 62
+  // error: posenc: attention takes (q, k, v, out, options, bias, memory)
+  attention(bshd(q), bshd(q), bshd(q), {.causal = Causal::No});
+#elif CASE == 63
+  // error: posenc: attention takes (q, k, v, out, options, bias, memory) or (q, cache, sequences, out, options
+  attention(bshd(q), cache, bshd(out), {.causal = Causal::No});
+#elif CASE == 64
+  // error: posenc: attention_backward takes (q, k, v, out, lse, grad_out, gradients, options
+  attention_backward(bshd(q), bshd(q), bshd(q), bshd(out), posenc::bhq(x), bshd(out),
+                     posenc::AttentionGradients<float>{}, {.casual = Causal::No});
+#elif CASE == 65
+  // error: posenc: attention_backward takes (q, k, v, out, lse, grad_out, gradients, options
+  attention_backward(bshd(q), bshd(q), bshd(q), bshd(out), posenc::bhq(x), bshd(out),
+                     posenc::AttentionGradients<float>{});
+#elif CASE == 66
+  // error: posenc: MultiHeadAttention::forward takes (x, positions, out, options) ... causal is required
+  module.forward(bsd(x), positions, bsd(y));
+#elif CASE == 67
+  // error: posenc: MultiHeadAttention::forward takes (x, positions, out, options) ... makes the compiler name the field
+  module.forward(bsd(x), positions, bsd(y), {.casual = Causal::No});
+#elif CASE == 68
+  // error: posenc: MultiHeadAttention::forward takes (x, positions, out, options)
+  module.forward(bsd(x), positions, cache, bsd(y), {.causal = Causal::No});
+#elif CASE == 69
+  // error: posenc: MultiHeadAttention::forward takes (x, positions, out, options) ... causal is required
+  module.forward(bsd(x), positions, bsd(y), tape);
+#elif CASE == 70
+  // error: posenc: MultiHeadAttention::forward takes (x, positions, out, options) ... causal is required
+  module.forward(bsd(x), positions, cache, sequences, bsd(y));
+#elif CASE == 71
+  // error: posenc: additive encodings take (x, positions)
+  sinusoidal.add_to(bsd(x));
 #endif
   (void)q, (void)out, (void)doubles, (void)x, (void)wide, (void)constant, (void)constant3;
   (void)halves, (void)y, (void)integers, (void)rows, (void)constant_rows, (void)device;

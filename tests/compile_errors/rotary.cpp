@@ -149,6 +149,15 @@ void program(Row<float, 4>& q, Row<float, 4>& k, Row<double, 4>& doubles, Row<fl
 #elif CASE == 35
   // error: posenc: this tensor is written to, so it must not be const
   rope.rotate_into(posenc::bshd(narrow), fixed, positions);
+#elif CASE == 36
+  // error: posenc: rotations take (x, positions)
+  rope.rotate(view);
+#elif CASE == 37
+  // error: posenc: rotations take (x, positions)
+  rope.rotate_all({view, posenc::bshd(k)});
+#elif CASE == 38
+  // error: posenc: rotations take (x, positions)
+  any.rotate_into(fixed, view);
 #endif
   (void)x, (void)doubles, (void)ints, (void)dynamic, (void)longrope, (void)yarn, (void)k;
   (void)device, (void)narrow;

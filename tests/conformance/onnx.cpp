@@ -25,7 +25,7 @@ void check_rotary_embedding(Case& c) {
   const auto cos = c.read<Real>("input_cos_cache"), sin = c.read<Real>("input_sin_cache");
   const auto heads = operator_heads(x, c.parameter<Index>("num_heads", 0));
   const Index rotary_dim = c.parameter<Index>("rotary_embedding_dim", 0);
-  const Index pairs = (rotary_dim > 0 ? rotary_dim : heads.dim) / 2;
+  const Index pairs = (rotary_dim > 0 ? rotary_dim : Index{heads.dim}) / 2;
   if (cos.extent(-1) < pairs || sin.extent(-1) < pairs)
     throw Malformed("the caches are too narrow");
 

@@ -61,7 +61,7 @@ Tensor4<T> concatenate(posenc::HeadsView<const T> past, posenc::HeadsView<const 
 /// Pads a mask that is shorter than the keys, with false or -inf.
 template <class M>
 Tensor4<M> pad_mask(posenc::ScoresView<const M> mask, Index keys, M hidden) {
-  Tensor4<M> padded(mask.batch, mask.heads, mask.queries, std::max(keys, mask.keys));
+  Tensor4<M> padded(mask.batch, mask.heads, mask.queries, std::max(keys, Index{mask.keys}));
   const auto out = posenc::bhqk(padded);
   for (Index b = 0; b < out.batch; ++b) {
     for (Index h = 0; h < out.heads; ++h) {

@@ -80,7 +80,7 @@ set(FETCHCONTENT_FULLY_DISCONNECTED ON)'
 
 # An installed tree must still work after it is moved.
 echo "-- installation"
-run_block "$work/posenc" 'cmake --install'
+run_block "$work/posenc" 'cmake --install build/install'
 mkdir "$work/moved"
 mv "$work/home/.local" "$work/moved/"
 rmdir "$work/home"
@@ -92,6 +92,20 @@ consume find_package_core
 
 project find_package_interop interop "$no_eigen" "$(block cmake 'COMPONENTS interop')"
 consume find_package_interop
+
+# The library of instantiations, here without optimisation to save time. A unit with other flags must not link.
+echo "-- installation of posenc::compiled"
+lines="$(block sh POSENC_BUILD_COMPILED)"
+(cd "$work/posenc" && bare bash -euo pipefail -c "${lines//Release/Debug}") >"$work/log" 2>&1 || { cat "$work/log"; exit 1; } >&2
+project compiled compiled "$(block cmake 'COMPONENTS compiled')"
+consume compiled
+echo "-- posenc::compiled, with other flags"
+if bare cmake -S "$work/compiled" -B "$work/compiled/other" -G Ninja -D CMAKE_PREFIX_PATH="$work/home/.local" \
+  -D CMAKE_CXX_FLAGS=-DPOSENC_CHECKED=1 >"$work/log" 2>&1 && bare cmake --build "$work/compiled/other" >"$work/log" 2>&1; then
+  echo "a unit with checks has linked with a posenc::compiled without" >&2
+  exit 1
+fi
+grep --quiet 'undefined reference.*_checked_' "$work/log" || { cat "$work/log"; exit 1; }
 
 project add_subdirectory app "$(block cmake 'add_subdirectory(')" "$link"
 consume add_subdirectory

@@ -58,7 +58,8 @@ echo "-- Eigen 5 in $eigen5_dir"
 
 tests=(test_tensor test_threads posenc_tour)
 [[ "$(uname -m)" == x86_64 ]] && tests+=(posenc_bits_avx2)
-quietly cmake --preset test -S "$source_dir" -B "$build/eigen5" -D Eigen3_DIR="$eigen5_dir"
+quietly cmake --preset test -S "$source_dir" -B "$build/eigen5" -D Eigen3_DIR="$eigen5_dir" \
+  -D POSENC_CI_TESTS=ON -D POSENC_BUILD_EXAMPLES=ON
 cmake --build "$build/eigen5" --target "${tests[@]}"
 "$build/eigen5/tests/test_tensor"
 "$build/eigen5/tests/test_threads" 2>&1 | tee "$work/output"

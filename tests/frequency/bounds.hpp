@@ -12,7 +12,7 @@
 namespace bounds {
 
 /// Returns the allowed error of cos and sin of an angle in radians.
-inline double allowance(double angle) { return std::abs(angle) <= 0x1p40 ? 4e-16 : 1e-13; }
+inline double allowance(double angle) { return std::abs(angle) <= 0x1p40 ? 4e-16 : 1e-15; }
 
 inline double share(double error, double angle) { return error / allowance(angle); }
 

@@ -13,5 +13,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::try_model([&] { return posenc::read_hf_config(text); });
   fuzz::try_model(
       [&] { return posenc::read_hf_config(text, {.pairing = posenc::PairingKind::Interleaved}); });
+  fuzz::try_model([&] {
+    return posenc::read_hf_config(text, {.pairing = posenc::PairingKind::HalfRotate,
+                                         .mrope_order = posenc::MropeOrder::Interleaved,
+                                         .rotary_share = 0.5,
+                                         .softmax_scale = 0.125,
+                                         .ignored_keys = "a b",
+                                         .part = "talker_config"});
+  });
+  fuzz::try_model([&] {
+    return posenc::read_hf_config(text, {.pairing = posenc::PairingKind::HalfRotate,
+                                         .mrope_order = posenc::MropeOrder::Chunked,
+                                         .rotary_share = 1,
+                                         .softmax_scale = 0.125});
+  });
   return 0;
 }

@@ -16,9 +16,13 @@ struct Call {
   void (*make)(Draw& draw, Memory& memory);
 };
 
+std::span<const Call> calls_of_positions();
 std::span<const Call> calls_on_tokens();
 std::span<const Call> calls_on_heads();
 std::span<const Call> calls_of_attention();
+
+/// First byte of those that select a call of calls_of_positions().
+constexpr std::uint8_t byte_of_positions = 0;
 
 /// Makes one call, which the bytes select. Returns nullptr on success, else the name of the call
 /// that threw an exception that posenc does not promise.

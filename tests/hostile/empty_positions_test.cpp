@@ -3,10 +3,15 @@
 // limit checks this.
 #include "hostile/empty_extents.hpp"
 #include "support/catch.hpp"
+#include <posenc/additive/sinusoidal.hpp>
+#include <posenc/attention/attention.hpp>
+#include <posenc/frequency/unscaled.hpp>
 #include <posenc/interop/diffusion_positions.hpp>
 #include <posenc/interop/dinov3_grid.hpp>
 #include <posenc/interop/prompt_positions.hpp>
 #include <posenc/interop/vision_axes.hpp>
+#include <posenc/nn/multi_head_attention.hpp>
+#include <posenc/rotary/rope.hpp>
 #include <posenc/tensor/eigen.hpp>
 #include <posenc/tensor/grid_positions.hpp>
 #include <posenc/tensor/positions.hpp>
@@ -87,13 +92,37 @@ TEST_CASE("positions of no tokens are made at once", "[hostile]") {
     make([&] { (void)Positions::packed({0, n[0] == 0 ? n[0] : 0}, {n[1]}); });
     make([&] { (void)posenc::chatglm_positions({n[0], n[1]}, n[0], 0); });
     make([&] { (void)posenc::PromptPositions{Positions::range(0, 0), {}}.decode(n[0], n[1]); });
-    make([&] { (void)posenc::PromptPositions{Positions::range(0, 0), {n[0]}}.decode(n[0], 0); });
+    make([&] {
+      (void)posenc::PromptPositions{Positions::range(0, 0), {static_cast<double>(n[0])}}.decode(
+          n[0], 0);
+    });
     const Positions none = Positions::ids(n[0], std::vector<Index>{});
     CHECK(none.count() == 0);
     CHECK(Positions::axes({none, none}).count() == 0);
     make([&] { (void)Positions::concatenate({none, Positions::range(n[1], 0)}); });
     CHECK(posenc::with_zero_axis(Positions::real(n[0], std::vector<double>{})).count() == 0);
   });
+}
+
+TEST_CASE("ids of no batch row serve every call without batch rows", "[hostile]") {
+  using posenc::Causal;
+  const Positions none = Positions::ids(0, {});
+  const posenc::HeadsView<float> x{nullptr, 0, 7, 2, 8};
+  const posenc::EmbeddingsView<float> tokens{nullptr, 0, 7, 8};
+  const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = 8, .base = 10000});
+  CHECK_NOTHROW(rope.rotate(x, none));
+  CHECK_NOTHROW(rope.adjoint(x, none));
+  CHECK_NOTHROW(rope.table<float>(none).rotate(x));
+  CHECK_NOTHROW(
+      posenc::Sinusoidal({.model_dim = 8, .layout = posenc::SinusoidalLayout::Interleaved})
+          .add_to(tokens, none));
+  CHECK_NOTHROW(posenc::attention(
+      x, x, x, x, {.causal = Causal::ByPosition, .query_positions = none, .key_positions = none}));
+  const posenc::MultiHeadAttention<float, posenc::Rope<posenc::HalfRotate>> module(
+      {.model_dim = 8, .heads = 1}, rope);
+  CHECK_NOTHROW(module.forward(tokens, none, tokens, {.causal = Causal::No}));
+  CHECK_THROWS_AS(rope.rotate(posenc::HeadsView<float>{nullptr, 1, 7, 0, 8}, none),
+                  posenc::ShapeError);
 }
 
 TEST_CASE("views of empty Eigen tensors have strides", "[hostile]") {

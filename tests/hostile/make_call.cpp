@@ -9,7 +9,8 @@ namespace hostile {
 
 const char* make_call(std::span<const std::uint8_t> bytes) {
   Draw draw(bytes);
-  const std::array lists{calls_on_tokens(), calls_on_heads(), calls_of_attention()};
+  const std::array lists{calls_of_positions(), calls_on_tokens(), calls_on_heads(),
+                         calls_of_attention()};
   const auto list = lists[static_cast<std::size_t>(draw.below(lists.size()))];
   const Call& call = list[static_cast<std::size_t>(draw.below(static_cast<Index>(list.size())))];
   Memory memory(draw);

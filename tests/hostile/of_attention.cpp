@@ -113,11 +113,12 @@ KvCache<float> filled_cache(Draw& draw, bool ring) {
 template <class Bias, class BiasGradient>
 void go_back(Draw& draw, Memory& memory, Settings all, const Bias& bias, BiasGradient& of_bias) {
   AttentionOptions<float>& options = all.options;
-  if (draw.below(4) != 1) all.memory.lse = memory.lse(batch, heads, queries);
-  posenc::AttentionGradients<float> gradients{memory.heads(batch, queries, heads, dim),
-                                              memory.heads(batch, keys, kv_heads, dim),
-                                              memory.heads(batch, keys, kv_heads, value_dim)};
-  if (draw.below(3) == 1) gradients.q = {};
+  if (all.memory.lse.data == nullptr && draw.below(4) != 1) {
+    all.memory.lse = memory.lse(batch, heads, queries);
+  }
+  posenc::AttentionGradients<float> gradients{.k = memory.heads(batch, keys, kv_heads, dim),
+                                              .v = memory.heads(batch, keys, kv_heads, value_dim)};
+  if (draw.below(3) != 1) gradients.q = memory.heads(batch, queries, heads, dim);
   if (draw.below(3) == 1) gradients.additive = memory.scores(batch, 1, 1, keys);
   const std::vector<float> sinks(static_cast<std::size_t>(heads), 0.5F);
   std::vector<float> of_sinks(sinks.size() + (draw.below(4) == 1 ? 1 : 0));
@@ -314,23 +315,23 @@ constexpr std::array calls{
     Call{"KvCache",
          [](Draw& draw, Memory& memory) {
            KvCache<float> cache = filled_cache(draw, draw.below(2) == 1);
-           const auto k = memory.heads(1, 2, kv_heads, dim);
-           const auto v = memory.heads(1, 2, kv_heads, value_dim);
+           const auto k = [&] { return memory.heads(1, 2, kv_heads, dim); };
+           const auto v = [&] { return memory.heads(1, 2, kv_heads, value_dim); };
            switch (draw.below(8)) {
              case 0:
-               cache.append(draw.number(0), k, v);
+               cache.append(draw.number(0), k(), v());
                break;
              case 6: {
                const std::array sequences{draw.number(0), draw.number(1)};
                const std::array offsets{draw.number(0), draw.number(1), draw.number(2)};
-               cache.append(sequences, offsets, k, v);
+               cache.append(sequences, offsets, k(), v());
                break;
              }
              case 7:
-               cache.restore(draw.number(0), draw.number(0), k, v);
+               cache.restore(draw.number(0), draw.number(0), k(), v());
                break;
              case 1:
-               cache.copy_keys(draw.number(0), draw.number(3), k, v);
+               cache.copy_keys(draw.number(0), draw.number(3), k(), v());
                break;
              case 2:
                cache.truncate(draw.number(0), draw.number(2));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Positions, slices and additive encodings.
+// Slices and additive encodings.
 #include "hostile/calls.hpp"
 #include <posenc/additive/binary.hpp>
 #include <posenc/additive/grid_resize.hpp>
@@ -7,16 +7,10 @@
 #include <posenc/additive/learned.hpp>
 #include <posenc/additive/sinusoidal.hpp>
 #include <posenc/additive/sinusoidal_2d.hpp>
-#include <posenc/interop/diffusion_positions.hpp>
-#include <posenc/interop/dinov3_grid.hpp>
-#include <posenc/interop/prompt_positions.hpp>
-#include <posenc/interop/vision_axes.hpp>
-#include <posenc/tensor/grid_positions.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <array>
-#include <vector>
 
 namespace hostile {
 
@@ -31,115 +25,6 @@ Positions positions(Draw& draw) {
 }
 
 constexpr std::array calls{
-    Call{"Positions::range",
-         [](Draw& draw, Memory&) { (void)Positions::range(draw.number(7), draw.number(3)); }},
-    Call{"Positions::starts",
-         [](Draw& draw, Memory&) {
-           (void)Positions::starts({draw.number(7), draw.number(0)}, draw.number(3));
-         }},
-    Call{"Positions::ids",
-         [](Draw& draw, Memory&) {
-           const std::array ids{draw.number(1), draw.number(2), Index{3}, Index{4}};
-           (void)Positions::ids(draw.number(2), ids);
-         }},
-    Call{"Positions::view",
-         [](Draw& draw, Memory& memory) {
-           const Positions view = Positions::view(memory.ids(2, 5));
-           const std::array<Index, 2> ids{draw.number(1), draw.number(2)};
-           (void)Positions::view(ids);
-           if (view.batch() < 64 && view.count() < 64) (void)view.owned();
-         }},
-    Call{"Positions::real",
-         [](Draw& draw, Memory&) {
-           const std::array<double, 4> at{0, 1, 1e300, static_cast<double>(draw.number(3))};
-           (void)Positions::real(draw.number(2), at);
-         }},
-    Call{"Positions::packed",
-         [](Draw& draw, Memory&) {
-           const std::array boundaries{draw.number(0), draw.number(2), draw.number(5)};
-           const std::array starts{draw.number(0), draw.number(9)};
-           (void)Positions::packed(boundaries, starts);
-         }},
-    Call{"Positions::from_padding_mask",
-         [](Draw& draw, Memory& memory) {
-           const auto mask = memory.mask(1, 1, 2, 5);
-           (void)Positions::from_padding_mask(
-               {mask.data, mask.queries, mask.keys, mask.query_stride}, draw.number(1));
-         }},
-    Call{"Positions::grid",
-         [](Draw& draw, Memory&) { (void)Positions::grid(draw.number(3), draw.number(2)); }},
-    Call{"merge_block_grid",
-         [](Draw& draw, Memory&) {
-           (void)posenc::merge_block_grid({.frames = draw.number(2),
-                                           .rows = draw.number(4),
-                                           .cols = draw.number(6),
-                                           .merge = draw.number(2)});
-         }},
-    Call{"xy_grid",
-         [](Draw& draw, Memory&) { (void)posenc::xy_grid(draw.number(3), draw.number(2)); }},
-    Call{"llama4_grid",
-         [](Draw& draw, Memory&) { (void)posenc::llama4_grid(draw.number(3), draw.number(2)); }},
-    Call{"pixel_grid",
-         [](Draw& draw, Memory&) {
-           (void)posenc::pixel_grid({draw.number(3), draw.number(2)});
-         }},
-    Call{"dinov3_grid",
-         [](Draw& draw, Memory&) {
-           (void)posenc::dinov3_grid(
-               {.rows = draw.number(3), .cols = draw.number(2), .prefix_tokens = draw.number(1)},
-               posenc::PatchNormalization::Min, {.shift = 0.5});
-         }},
-    Call{"positions of diffusion transformers",
-         [](Draw& draw, Memory&) {
-           const posenc::VideoGrid video{.frames = draw.number(2),
-                                         .rows = draw.number(3),
-                                         .cols = draw.number(2),
-                                         .frame_step = draw.below(2) == 0 ? 0.8 : 1e300};
-           const posenc::VideoGrid picture{.rows = draw.number(2), .cols = draw.number(3)};
-           switch (draw.below(9)) {
-             case 0:
-               return (void)posenc::video_grid(video);
-             case 1:
-               return (void)posenc::flux_positions(draw.number(2), video);
-             case 2:
-               return (void)posenc::flux2_positions(draw.number(2), {picture, picture});
-             case 3:
-               return (void)posenc::hunyuan_video_positions(video, draw.number(2));
-             case 4:
-               return (void)posenc::cogvideox_positions(draw.number(2), video,
-                                                        {.rows = draw.number(30), .cols = 45});
-             case 5:
-               return (void)posenc::qwen_image_positions(draw.number(2), {video, picture});
-             case 6:
-               (void)posenc::ideogram4_positions(draw.number(2), picture);
-               return (void)posenc::cosmos3_positions(draw.number(2), {video, picture});
-             case 7:
-               return (void)posenc::minimax_h3_positions(
-                   draw.number(2),
-                   {.frames = draw.number(2), .rows = draw.number(3), .cols = draw.number(2)},
-                   {.audio = draw.number(2), .first_frame = draw.below(2) == 0});
-             default:
-               (void)posenc::z_image_positions(video, draw.number(2));
-               return (void)posenc::lumina2_positions(draw.number(2), picture);
-           }
-         }},
-    Call{"prompt_positions",
-         [](Draw& draw, Memory&) {
-           auto prompt = posenc::prompt_positions({{.text = draw.number(2)},
-                                                   {.rows = draw.number(4),
-                                                    .cols = draw.number(2),
-                                                    .frames = draw.number(2),
-                                                    .merge = draw.number(2),
-                                                    .frame_step = draw.below(2) == 0 ? 1.5 : 1e300},
-                                                   {.padding = draw.number(1)}});
-           (void)prompt.decode(draw.number(7), draw.number(1));
-         }},
-    Call{"chatglm_positions",
-         [](Draw& draw, Memory&) {
-           (void)posenc::chatglm_positions(
-               {.context_length = draw.number(4), .mask_position = draw.number(2)}, draw.number(3),
-               draw.number(5));
-         }},
     Call{"slices",
          [](Draw& draw, Memory& memory) {
            const auto x = memory.heads(batch, seq, 2, dim);

@@ -118,6 +118,11 @@ TEST_CASE("Qwen-Image counts from the centre, one more on the negative side",
       posenc::qwen_image_positions(1, {{.rows = 2, .cols = 3}}, {.origin = GridOrigin::Corner});
   CHECK(axis_of(corner, 1) == Row{3, 0, 0, 0, 1, 1, 1});
   CHECK(axis_of(corner, 2) == Row{3, 0, 1, 2, 0, 1, 2});
+  // A picture without patches does not count, whatever its extents are.
+  const auto none = posenc::qwen_image_positions(
+      2, {{.rows = std::numeric_limits<posenc::Index>::max(), .cols = 0}},
+      {.origin = GridOrigin::Corner});
+  CHECK(axis_of(none, 0) == Row{0, 1});
 }
 
 TEST_CASE("Qwen-Image counts as the model's own code does", "[positions][diffusion]") {

@@ -164,11 +164,11 @@ TEST_CASE("local layers that are not understood are refused", "[interop][gguf]")
   check_rejected(
       model().real("llama.rope.freq_base_swa", 10000),
       "read_gguf: llama.rope.freq_base_swa has no effect without attention.sliding_window");
-  check_rejected(model()
-                     .integer("llama.attention.sliding_window", 512)
-                     .real("llama.rope.freq_base_swa", 10000)
-                     .real("llama.rope.scaling.factor", 2),
-                 "read_gguf: whether scaling applies to the local layers of 'llama' is unknown");
+  check_rejected(model("spark2_5")
+                     .integer("spark2_5.attention.sliding_window", 512)
+                     .real("spark2_5.rope.freq_base_swa", 10000)
+                     .floats("rope_freqs.weight", std::vector<float>(64, 2)),
+                 "read_gguf: whether scaling applies to the local layers of 'spark2_5' is unknown");
   check_rejected(model()
                      .integer("llama.attention.sliding_window", 512)
                      .real("llama.rope.freq_base_swa", 10000),

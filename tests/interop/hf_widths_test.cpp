@@ -42,14 +42,18 @@ TEST_CASE("model_type tells the pairing", "[interop]") {
     CHECK(pairing(config(name)) == PairingKind::Interleaved);
   }
   CHECK(pairing(with(config("cohere"), {{"rope_theta", 10000}})) == PairingKind::Interleaved);
-  CHECK(rotary(read_hf_config(config("x"), {.pairing = PairingKind::Interleaved})).pairing ==
-        PairingKind::Interleaved);
+  CHECK(rotary(read_hf_config(config("x"), {.pairing = PairingKind::Interleaved,
+                                            .rotary_share = 1,
+                                            .softmax_scale = 0.125}))
+            .pairing == PairingKind::Interleaved);
   CHECK(rotary(read_hf_config(config(), {.pairing = PairingKind::Interleaved})).pairing ==
         PairingKind::Interleaved);
   auto nameless = config();
   nameless.erase("model_type");
-  CHECK(rotary(read_hf_config(nameless, {.pairing = PairingKind::HalfRotate})).pairing ==
-        PairingKind::HalfRotate);
+  CHECK(rotary(read_hf_config(
+                   nameless,
+                   {.pairing = PairingKind::HalfRotate, .rotary_share = 1, .softmax_scale = 0.125}))
+            .pairing == PairingKind::HalfRotate);
 }
 
 TEST_CASE("widths come under many names", "[interop]") {

@@ -57,7 +57,7 @@ TEST_CASE("sections of multimodal models that cannot be are rejected", "[axes][e
         }) ==
         "posenc::mrope_interleaved: sections must lie between 0 and 65536 but are [4, -1, 2]");
   CHECK(error([] {
-          posenc::mrope_interleaved({2, 6, 2}, MropeTail::Time);
+          posenc::mrope_interleaved({2, 6, 2}, MropeTail::Fourth);
         }) ==
         "posenc::mrope_interleaved: height and width must fit into every third pair but the "
         "sections are [2, 6, 2]");

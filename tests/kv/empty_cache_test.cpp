@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <string>
 #include <vector>
 
 namespace empty_cache_test {
@@ -50,7 +51,49 @@ posenc::KvCache<float> make_cache(bool has_pool, bool is_ring, const posenc::KvB
 
 }  // namespace
 
-TEST_CASE("a cache without keys gives zeros", "[attention]") {
+TEST_CASE("attending before append() is an error", "[attention]") {
+  auto cache = make_cache(false, false, posenc::KvBlockPool({.byte_limit = 1}));
+  Heads<float> k(1, 2, 2, 1), v(1, 2, 2, 3), q(2, 3, 2, 1), out(2, 3, 2, 3);
+  fill(k, 1);
+  fill(v, 2);
+  fill(out, 7);
+  cache.append(Index{1}, k.view(), v.view());
+  const auto message = [&](const std::vector<Index>& sequences,
+                           const AttentionOptions<float>& options) -> std::string {
+    const Index batch = options.cu_seqlens_q.empty() ? static_cast<Index>(sequences.size()) : 1;
+    HeadsView<float> queries = q.view(), outputs = out.view();
+    queries.batch = outputs.batch = batch;
+    try {
+      posenc::attention<float>(queries, cache, sequences, outputs, options);
+    } catch (const posenc::ShapeError& error) {
+      CHECK(all_are(out, 7));
+      return error.what();
+    }
+    fill(out, 7);
+    return "";
+  };
+  const std::string none =
+      "posenc::attention: sequence 0 of the cache has 0 keys for 3 queries: append() the keys of "
+      "the queries first, or set query_starts";
+  for (const auto causal : {Causal::No, Causal::TopLeft, Causal::BottomRight}) {
+    CHECK(message({0}, {.causal = causal}) == none);
+    CHECK(message({1, 0}, {.causal = causal}).find("sequence ") != std::string::npos);
+  }
+  CHECK(message({1}, {.causal = Causal::BottomRight}) ==
+        "posenc::attention: sequence 1 of the cache has 2 keys for 3 queries: append() the keys of "
+        "the queries first, or set query_starts");
+  CHECK(message({1}, {.causal = Causal::No}) == "");
+  CHECK(message({1}, {.causal = Causal::TopLeft}) == "");
+  // The caller aligns the queries, or gives an empty sequence no query.
+  const std::vector<Index> starts{0, 0}, offsets{0, 0, 3}, some{0, 1, 3};
+  CHECK(message({1, 0}, {.causal = Causal::FromStart, .query_starts = starts}) == "");
+  CHECK(message({1, 0}, {.causal = Causal::No, .query_starts = starts}) == "");
+  CHECK(message({0, 1}, {.causal = Causal::No, .cu_seqlens_q = offsets}) == "");
+  CHECK(message({0, 1}, {.causal = Causal::No, .cu_seqlens_q = some})
+            .find("sequence 0 of the cache has 0 keys for 1 queries") != std::string::npos);
+}
+
+TEST_CASE("a cache without keys gives zeros to aligned queries", "[attention]") {
   const posenc::KvBlockPool pool({.byte_limit = std::size_t{1} << 24});
   for (const bool has_pool : {false, true}) {
     for (const bool is_ring : {false, true}) {
@@ -64,7 +107,8 @@ TEST_CASE("a cache without keys gives zeros", "[attention]") {
             Heads<float> q(batch, queries, heads, 1), out(batch, queries, heads, 3);
             fill(out, 7);
             std::vector<float> lse(static_cast<std::size_t>(batch * heads * queries)), weights(1);
-            AttentionOptions<float> options{.causal = Causal::BottomRight};
+            const std::vector<Index> starts{0};
+            AttentionOptions<float> options{.causal = Causal::FromStart, .query_starts = starts};
             options.window.left = is_ring ? 8 : -1;
             posenc::attention<float>(q.view(), cache, sequences, out.view(), options, {},
                                      {.lse = {lse.data(), batch, heads, queries},
@@ -91,7 +135,8 @@ TEST_CASE("packed queries attend to sequences with and without keys", "[attentio
       Heads<float> q(1, 2 * queries, 2, 1), out(1, 2 * queries, 2, 3);
       fill(q, 1);
       const std::vector<Index> sequences{0, 1, 2}, offsets{0, queries, 2 * queries, 2 * queries};
-      AttentionOptions<float> options{.causal = Causal::No};
+      const std::vector<Index> starts(3);
+      AttentionOptions<float> options{.causal = Causal::No, .query_starts = starts};
       options.cu_seqlens_q = offsets;
       posenc::attention<float>(q.view(), cache, sequences, out.view(), options);
       bool is_right = true;

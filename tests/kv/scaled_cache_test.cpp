@@ -206,9 +206,9 @@ TEST_CASE("an 8-bit cache with scales attends as a cache of its decoded floats",
   attention(q.view(), exact, sequences, expected.view(), options, bias);
   const Index longest =
       inside::check_cache<float>("attention", q.view(), scaled, sequences, out.view(), options);
-  inside::attend<Tier, inside::CallingThread, float>({}, q.view(),
-                                                     ScaledKeys<Tier>(scaled, sequences), longest,
-                                                     value_dim, out.view(), options, bias, {}, {});
+  inside::attend<Tier, float>(inside::ErasedDevice(inside::CallingThread()), q.view(),
+                              ScaledKeys<Tier>(scaled, sequences), longest, value_dim, out.view(),
+                              options, inside::ErasedBias<float>(bias), {}, {});
   CHECK(support::same_bits(out.view(), expected.view()));
   CHECK(longest == keys);
   for (Index d = 0; d < value_dim; ++d) CHECK(std::isfinite(out.view().row(0, queries - 2, 0)[d]));

@@ -130,6 +130,52 @@ TEMPLATE_TEST_CASE("the softmax scale multiplier of frequencies counts once", "[
   CHECK(module_test::same_bits(forward(with, x, {.scale = 0.25, .causal = Causal::No}),
                                forward(without, x, {.scale = 1, .causal = Causal::No})));
   CHECK_FALSE(module_test::same_bits(forward(with, x), forward(without, x)));
+  // Options may repeat the encoding's multiplier, as those of a model file do.
+  CHECK(module_test::same_bits(
+      forward(with, x, {.softmax_scale_multiplier = 4, .causal = Causal::No}), forward(with, x)));
+  CHECK(module_test::same_bits(
+      forward(without, x, {.softmax_scale_multiplier = 4, .causal = Causal::No}),
+      forward(with, x)));
+}
+
+TEMPLATE_TEST_CASE("a multiplier other than the encoding's is rejected", "[mha]", float, double) {
+  using T = TestType;
+  using Rope = posenc::Rope<posenc::HalfRotate>;
+  MultiHeadAttention<T, Rope> module(config,
+                                     Rope(posenc::Frequencies::from_inv_freq({1.0, 0.25}, 1, 4)));
+  module.randomize(3);
+  support::Random random(4);
+  const auto x = module_test::random_embeddings<T>(random, 1, seq, dim);
+  Embeddings<T> out(1, seq, dim);
+  out.setConstant(T{77});
+  const auto positions = Positions::range(0, seq);
+  posenc::AttentionOptions<T> options{.softmax_scale_multiplier = 2, .causal = Causal::BottomRight};
+  const auto rejected = Catch::Matchers::Message(
+      "posenc::attention: softmax_scale_multiplier must be 1, or 4 as that of the rotary encoding, "
+      "but is 2");
+  const auto over_cache = Catch::Matchers::Message(
+      "posenc::MultiHeadAttention::forward: softmax_scale_multiplier must be 1, or 4 as that of "
+      "the rotary encoding, but is 2");
+  CHECK_THROWS_MATCHES(module.forward(bsd(x), positions, bsd(out), options), posenc::ConfigError,
+                       rejected);
+  posenc::MultiHeadTape<T> tape;
+  CHECK_THROWS_MATCHES(module.forward(bsd(x), positions, bsd(out), tape, options),
+                       posenc::ConfigError, rejected);
+  posenc::KvCache<T> cache({.kv_heads = heads, .head_dim = dim / heads, .capacity = seq});
+  CHECK_THROWS_MATCHES(module.forward(bsd(x), positions, cache, {0}, bsd(out), options),
+                       posenc::ConfigError, over_cache);
+  CHECK(cache.length(0) == 0);
+  for (Index n = 0; n < out.size(); ++n) CHECK(out.data()[n] == T{77});
+  // Training and decoding take a repeated multiplier once, too.
+  options.softmax_scale_multiplier = 4;
+  Embeddings<T> grad(1, seq, dim), again(1, seq, dim);
+  auto gradients = module.zero_gradients();
+  module.forward(bsd(x), positions, bsd(out), tape, options);
+  CHECK(module_test::same_bits(out, forward(module, x, {.causal = Causal::BottomRight})));
+  module.backward(tape, bsd(x), bsd(grad), gradients);
+  module.forward(bsd(x), positions, bsd(out), tape, {.causal = Causal::BottomRight});
+  module.backward(tape, bsd(x), bsd(again), gradients);
+  CHECK(module_test::same_bits(grad, again));
 }
 
 TEMPLATE_TEST_CASE("without positions attention does not depend on the order", "[mha]", float,

@@ -61,7 +61,8 @@ TEST_CASE("gradients of cross attention with a rope and ALiBi equal slopes", "[m
   of_additive.setZero();
   training.options.sinks = sinks;
   training.options.additive = {additive.data(), 1, 4, 3, 4};
-  training.options.softmax_scale_multiplier = 1.5;
+  training.options.scale = 0.6;
+  training.options.softmax_scale_multiplier = 0.75;  // repeats that of the rope
   auto gradients = training.module.zero_gradients();
   gradients.rotary = training.module.rotary().zero_frequency_gradient();
   gradients.sinks.resize(4);

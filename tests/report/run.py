@@ -92,7 +92,7 @@ def run_mutation(record, options):
 
 def run_accuracy(record, options):
     build = options.build / "accuracy"
-    run("cmake", "--preset", "test", "-B", build, "-D", "POSENC_BUILD_EXAMPLES=OFF")
+    run("cmake", "--preset", "test", "-B", build, "-D", "POSENC_CI_TESTS=ON")
     for tier in options.tiers:
         run("cmake", "--build", build, "--target", f"posenc_accuracy_{tier}")
         program = build / "tests" / f"posenc_accuracy_{tier}"

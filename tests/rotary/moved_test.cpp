@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // An object that was moved from is usable: it is unchanged, or its calls throw.
-#include "rotary/compiled_ropes.hpp"
 #include "support/catch.hpp"
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/rotary/mixed_rope.hpp>

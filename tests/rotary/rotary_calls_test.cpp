@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Bad input of every public entry point of rotary/: type, message, and nothing written.
-#include "rotary/compiled_ropes.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
 #include "support/throws.hpp"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "reference/rope.hpp"
-#include "rotary/compiled_ropes.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
 #include "support/worse.hpp"

@@ -45,7 +45,7 @@ TEST_CASE("the low part of the frequency counts", "[cos_sin]") {
   CHECK(value.sin == Approx(std::sin(std::acos(-1.0) / 2 * 0x1p-12)).epsilon(1e-15));
 }
 
-TEST_CASE("a reduced angle is a whole number and at most 9/16 more", "[cos_sin]") {
+TEST_CASE("a reduced angle is a whole number and the stated remainder", "[cos_sin]") {
   support::Random random(21);
   for (const double reach : {1.0, 0x1p20, 0x1p40, 0x1p49}) {
     double widest = 0;
@@ -59,6 +59,17 @@ TEST_CASE("a reduced angle is a whole number and at most 9/16 more", "[cos_sin]"
     }
     CAPTURE(reach);
     CHECK(widest <= 0.5625);
+  }
+  // The largest remainders, of frequencies whose low part is half an ulp. The last angle is 2^50
+  // radians.
+  for (const double position : {0x1.45ep49, 0x1.45ep39}) {
+    const bool far = position > 0x1p40;
+    const double fraction = far ? 0.5 : 0.4999, of_far = POSENC_HAS_FMA ? 0.580 : 0.643;
+    const auto angle =
+        posenc::detail::reduce_angle(One{position + fraction}, One{1.0}, One{0x1p-53});
+    CAPTURE(position);
+    CHECK(std::abs(angle.remainder.v) <= (far ? of_far : 0.501));
+    if (far) CHECK(std::abs(angle.remainder.v) > 0.5625);
   }
 }
 

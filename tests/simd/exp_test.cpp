@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 namespace exp_test {
 
@@ -72,7 +73,7 @@ std::vector<T> nonpositive_arguments() {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("exp on every tier: within 1.2 ulp", "[simd][exp]", tiers::Packs) {
+TEMPLATE_LIST_TEST_CASE("exp on every tier: within the promised ulp", "[simd][exp]", tiers::Packs) {
   using T = typename TestType::Real;
   INFO(TestType::Tier::name);
   const auto x = arguments<T>();
@@ -82,9 +83,10 @@ TEMPLATE_LIST_TEST_CASE("exp on every tier: within 1.2 ulp", "[simd][exp]", tier
     double& worst = x[i] >= Ends<T>::normal ? normal : denormal;
     worst = support::worse(worst, error_in_ulp(values[i], x[i]));
   }
-  CHECK(normal <= 1.2);
+  const double promised = std::is_same_v<T, float> ? 1.2 : 1.25;
+  CHECK(normal <= promised);
   // Denormal results are rounded twice: like a normal number, and then to a coarser ulp.
-  CHECK(denormal <= 1.2);
+  CHECK(denormal <= promised);
 }
 
 TEMPLATE_LIST_TEST_CASE("exp on every tier: the same bits", "[simd][exp]", tiers::Packs) {

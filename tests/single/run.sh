@@ -45,9 +45,6 @@ for name in rope all; do
     mkdir -p "$work/forward_$name/$(dirname "$header")"
     printf '#pragma once\n#include <posenc_%s.hpp>\n' "$name" >"$work/forward_$name/$header"
   done
-  # No kernels are compiled apart from the tests, so nothing declares them.
-  mkdir "$work/forward_$name/rotary"
-  : >"$work/forward_$name/rotary/compiled_ropes.hpp"
 done
 missing="$(comm -23 <(cd "$source_dir/include" && find posenc -name '*.hpp' | sort) \
   <(cd "$work/forward_all" && find posenc -name '*.hpp' | sort))"

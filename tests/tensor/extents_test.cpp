@@ -73,9 +73,9 @@ TEST_CASE("a view has extents, memory and a reach", "[tensor][extents]") {
   CHECK(rejection_message(x) == "posenc::f: x [2, -2, 2, 8] must not have a negative extent");
   x = good;
   x.batch = 0;
-  x.dim = min_index;
+  x.dim = min_index + 1;
   CHECK(rejection_message(x) ==
-        "posenc::f: x [0, 2, 2, -9223372036854775808] must not have a negative extent");
+        "posenc::f: x [0, 2, 2, -9223372036854775807] must not have a negative extent");
   x = good;
   x.data = nullptr;
   CHECK(rejection_message(x) ==

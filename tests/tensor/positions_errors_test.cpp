@@ -5,6 +5,7 @@
 
 #include <array>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace positions_errors_test {
@@ -186,6 +187,29 @@ TEST_CASE("positions must fit the tensor that they serve", "[positions]") {
                        Message("posenc::f: positions must have 1 axis but have 2"));
   CHECK_THROWS_MATCHES(check(Positions::range(0, 8), 2), ShapeError,
                        Message("posenc::f: positions must have 2 axes but have 1"));
+}
+
+TEST_CASE("a slice must lie within the positions", "[positions][errors]") {
+  const Positions p = Positions::range(7, 5);
+  CHECK_THROWS_MATCHES(
+      p.slice(3, 3), posenc::ShapeError,
+      Catch::Matchers::Message("posenc::Positions::slice: the slice of 3 positions "
+                               "from 3 on must lie within the 5 positions"));
+  constexpr Index largest = std::numeric_limits<Index>::max();
+  for (const auto& [first, count] : {std::pair{Index{-1}, Index{2}}, std::pair{Index{0}, Index{6}},
+                                     std::pair{Index{6}, Index{0}}, std::pair{Index{1}, Index{-1}},
+                                     std::pair{largest, largest}}) {
+    CHECK_THROWS_AS(p.slice(first, count), posenc::ShapeError);
+  }
+}
+
+TEST_CASE("ids of no batch row fit every tensor of none", "[positions]") {
+  const Positions none = Positions::ids(0, {});
+  const std::array<Index, 3> shape{0, 7, 4};
+  CHECK_NOTHROW(posenc::detail::check_positions("f", none, 0, 7, 1, shape));
+  CHECK_THROWS_AS(posenc::detail::check_positions("f", none, 1, 7, 1, shape), posenc::ShapeError);
+  CHECK_THROWS_AS(posenc::detail::check_positions("f", Positions::starts({}, 3), 0, 7, 1, shape),
+                  posenc::ShapeError);
 }
 
 TEST_CASE("positions that select rows must be integers", "[positions]") {

@@ -6,7 +6,9 @@
 
 #include <Eigen/Core>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -211,10 +213,67 @@ TEST_CASE("no positions at all are legal in every form", "[positions]") {
 }
 
 TEST_CASE("a mask of no batch rows keeps its length", "[positions]") {
-  const posenc::MatrixView<const bool> keep{.cols = 5, .row_stride = 5};
+  const posenc::MatrixView<const bool> keep{.rows = 0, .cols = 5};
   const Positions p = Positions::from_padding_mask(keep);
   CHECK(p.batch() == 0);
   CHECK(p.count() == 5);
+}
+
+TEST_CASE("a slice has the positions of its tokens, in every form", "[positions]") {
+  const std::vector<Index> ids{9, -4, 7, 1, 0, 3, 2, 8, 5, 6};
+  const std::vector<std::int32_t> short_ids{9, -4, 7, 1, 0};
+  const std::array<bool, 10> keep{true, true, false, true, true, false, true, true, true, false};
+  const std::vector<Positions> all{
+      Positions::range(40, 5),
+      Positions::starts({3, -20}, 5),
+      Positions::ids(ids),
+      Positions::ids(2, ids),
+      Positions::view(ids),
+      Positions::view(short_ids),
+      Positions::view({.data = ids.data(), .rows = 2, .cols = 4, .row_stride = 5}),
+      Positions::real({0.5, 2, -1, 4}),
+      Positions::packed({0, 2, 6}, {7, 9}),
+      Positions::from_padding_mask({keep.data(), 2, 5}),
+      Positions::grid(2, 3),
+      Positions::axes({Positions::ids(2, ids), Positions::starts({1, 2}, 5)}),
+      Positions::range(40, 5).with_kind(posenc::PositionKind::Unspecified)};
+  for (const Positions& whole : all) {
+    for (Index first = 0; first <= whole.count(); ++first) {
+      for (Index count = 0; count <= whole.count() - first; ++count) {
+        const Positions part = whole.slice(first, count);
+        CAPTURE(first, count);
+        REQUIRE(part.batch() == whole.batch());
+        REQUIRE(part.count() == count);
+        REQUIRE(part.axis_count() == whole.axis_count());
+        REQUIRE(part.kind() == whole.kind());
+        REQUIRE(part.is_view() == whole.is_view());
+        double largest = 0;
+        bool integral = true;
+        for (Index axis = 0; axis < whole.axis_count(); ++axis) {
+          for (Index b = 0; b < whole.batch(); ++b) {
+            for (Index s = 0; s < count; ++s) {
+              const double position = whole.at(b, first + s, axis);
+              REQUIRE(part.at(b, s, axis) == position);
+              largest = std::max(largest, std::abs(position));
+              integral = integral && position == std::rint(position);
+            }
+          }
+        }
+        REQUIRE(part.max_magnitude() == largest);
+        REQUIRE(part.integral() == integral);
+        if (count > 1)
+          REQUIRE(row(part.slice(1, count - 1)) == row(whole.slice(first + 1, count - 1)));
+      }
+    }
+  }
+}
+
+TEST_CASE("a slice of a range or of a view takes no time per token", "[positions]") {
+  const Positions whole = Positions::range(0, limit);
+  CHECK(whole.slice(limit / 2, limit / 2).at(0, 5) == static_cast<double>(limit / 2 + 5));
+  CHECK(Positions::starts({0, 1}, limit - 1).slice(3, limit - 5).at(1, 1) == 5);
+  const std::vector<Index> ids{3, 4, 5};
+  CHECK(Positions::view(ids).slice(1, 2).owned().at(0, 1) == 5);
 }
 
 TEST_CASE("positions are values", "[positions]") {

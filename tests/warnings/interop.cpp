@@ -13,6 +13,7 @@
 #include <posenc/interop/hf_widths.hpp>
 #include <posenc/interop/layer_attention.hpp>
 #include <posenc/interop/model_settings.hpp>
+#include <posenc/interop/module_settings.hpp>
 #include <posenc/interop/multimodal_axes.hpp>
 #include <posenc/interop/presets.hpp>
 #include <posenc/interop/prompt_positions.hpp>
@@ -86,8 +87,9 @@ double use_models() {
 double ropes_of(const posenc::ModelSettings& model) {
   const posenc::AnyRope rope = posenc::rope(model, 4096);
   const auto options = posenc::attention_options<Eigen::bfloat16>(model, 0);
+  const auto layer = posenc::module_settings<float>(model, 0, 4096);
   return options.scale.value_or(posenc::softmax_scale(model)) +
-         static_cast<double>(rope.rotary_dim());
+         static_cast<double>(rope.rotary_dim() + layer.config.heads);
 }
 
 double use_interop(std::string_view config, std::span<const std::byte> file) {

@@ -3,6 +3,7 @@
 #include <posenc/tensor/adapt.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/eigen.hpp>
+#include <posenc/tensor/extent.hpp>
 #include <posenc/tensor/grid_positions.hpp>
 #include <posenc/tensor/position_kind.hpp>
 #include <posenc/tensor/positions.hpp>
@@ -13,6 +14,7 @@
 #include <Eigen/Core>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -33,6 +35,17 @@ T read_views() {
          posenc::sd(fixed).row(0, 2)[7] + of_matrix.row(0, 5, 1)[3] + features.row(1, 2, 3)[3];
 }
 
+float read_own_buffer(const std::vector<float>& memory, std::size_t tokens, unsigned heads) {
+  const posenc::HeadsView<const float> view{.data = memory.data(),
+                                            .batch = 1,
+                                            .seq = tokens,
+                                            .heads = heads,
+                                            .dim = memory.size() / tokens / heads,
+                                            .head_stride = memory.size() / tokens / heads};
+  const posenc::Extent none;
+  return none.is_omitted() ? *view.row(0, view.seq - 1, 0) : 0.0F;
+}
+
 double sum_of(const std::vector<Positions>& all) {
   double sum = 0;
   for (const Positions& positions : all) {
@@ -46,7 +59,8 @@ double use_tensor() {
   const std::array<std::int32_t, 4> ids{4, 2, 0, 1};
   const std::array<bool, 8> keep{true, true, false, true, true, true, true, false};
   return static_cast<double>(read_views<float>() + static_cast<float>(read_views<double>()) +
-                             static_cast<float>(read_views<Eigen::bfloat16>())) +
+                             static_cast<float>(read_views<Eigen::bfloat16>()) +
+                             read_own_buffer(std::vector<float>(24, 1.0F), 3, 2)) +
          sum_of({Positions::range(3, 5), Positions::starts({1, 2}, 4), Positions::ids({4, 2, 0}),
                  Positions::ids(2, {4, 2, 0, 1}), Positions::view(ids),
                  Positions::view(ids).owned(), Positions::real({0.5, -1}),

@@ -5,6 +5,7 @@
 #   tests/words/check.sh openings   first word of every comment in include/, tests/, bench/ and examples/
 #   tests/words/check.sh labels     labels that three or more lines of docstrings use are those that CONTRIBUTING.md lists
 #   tests/words/check.sh readme     length of README.md (200 lines at most), and the relative links of all pages
+#   tests/words/check.sh findings   every script of findings/ has one line in its README, and its header comment
 #   tests/words/check.sh headers    rows of examples/guide/headers.md: each public header once, with the rooms of posenc
 #                                   and the libraries that it includes, directly or indirectly
 set -euo pipefail
@@ -57,7 +58,7 @@ labels() {
 readme() {
   local pages failed=0 lines found
   mapfile -t pages < <(
-    printf '%s\n' README.md CONTRIBUTING.md tests/README.md bench/README.md cmake/README.md
+    printf '%s\n' README.md CONTRIBUTING.md tests/README.md bench/README.md cmake/README.md findings/README.md
     find include examples -name '*.md' | sort
   )
   lines="$(wc -l <README.md)"
@@ -125,6 +126,23 @@ readme() {
   return "$failed"
 }
 
+findings() {
+  local script label failed=0
+  for script in findings/*-*.sh; do
+    if [[ "$(grep -cF "(${script#findings/})" findings/README.md)" != 1 ]]; then
+      echo "findings/README.md must list ${script#findings/} once"
+      failed=1
+    fi
+    for label in Package Guess Seen Matters; do
+      if [[ "$(grep -c "^# $label: " "$script")" != 1 ]]; then
+        echo "$script: one comment must begin with $label:"
+        failed=1
+      fi
+    done
+  done
+  return "$failed"
+}
+
 # A row is | [name](path) | use | includes | cost |. Rooms are listed in the order of the library.
 headers() {
   local page=examples/guide/headers.md expected found
@@ -176,6 +194,6 @@ headers() {
 }
 
 case "${1:-}" in
-  openings | labels | readme | headers) "$1" ;;
-  *) echo "check.sh: unknown argument '${1:-}'; use openings, labels, readme or headers" >&2; exit 2 ;;
+  openings | labels | readme | findings | headers) "$1" ;;
+  *) echo "check.sh: unknown argument '${1:-}'; use openings, labels, readme, findings or headers" >&2; exit 2 ;;
 esac

@@ -83,10 +83,8 @@ class BinaryEncoding {
   Index model_dim() const noexcept { return config_.model_dim; }
 
   /// Rejects other arguments at compile time, with a message that states the rule.
-  template <class T = void>
-  void add_to(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
-    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ADDITIVE_RULE);
-  }
+  template <class...>
+  void add_to(detail::RefusedCall<detail::AdditiveRule>, ...) const;
 
  private:
   /// The bits of an integer position, which may exceed the range of any integer type.

@@ -59,10 +59,8 @@ class IntegerEncoding {
   const IntegerEncodingConfig& config() const noexcept { return config_; }
 
   /// Rejects other arguments at compile time, with a message that states the rule.
-  template <class T = void>
-  void add_to(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
-    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ADDITIVE_RULE);
-  }
+  template <class...>
+  void add_to(detail::RefusedCall<detail::AdditiveRule>, ...) const;
 
  private:
   IntegerEncodingConfig config_;

@@ -89,10 +89,8 @@ class Learned {
                   "posenc::Learned: x must have the type of the table's elements");
   }
   /// Rejects other arguments at compile time, with a message that states the rule.
-  template <class X = void>
-  void add_to(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
-    static_assert(detail::dependent_false<X>, POSENC_DETAIL_ADDITIVE_RULE);
-  }
+  template <class...>
+  void add_to(detail::RefusedCall<detail::AdditiveRule>, ...) const;
 
   /// Adds the gradient of the table: grad_table[position + row_offset] += grad. Tokens are added in
   /// the order of b, then s, so that equal input gives equal bits. The padding row gets no

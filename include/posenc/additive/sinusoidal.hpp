@@ -184,8 +184,8 @@ class Sinusoidal {
     check<const T>("Sinusoidal::scale_gradient", grad, positions);
     if (grad.empty()) return 0;
     const bool shared = positions.batch() == 1;
-    const Index rows = shared ? grad.batch : 1;  // batch rows of grad that share a row of P
-    const detail::ReductionSplit parts(shared ? grad.seq : grad.batch * grad.seq);
+    const Index rows = shared ? Index{grad.batch} : 1;  // batch rows of grad that share a row of P
+    const detail::ReductionSplit parts(shared ? Index{grad.seq} : grad.batch * grad.seq);
     // Every part of the sum has one row of P, allocated here, because threads must not allocate.
     detail::AlignedVector<double> encodings(static_cast<std::size_t>(parts.size() * grad.dim));
     double sums[detail::ReductionSplit::max_parts] = {};
@@ -222,15 +222,11 @@ class Sinusoidal {
   const Frequencies& frequencies() const noexcept { return axis_.frequencies(); }
 
   /// Rejects other arguments at compile time, with a message that states the rule.
-  template <class T = void>
-  void add_to(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
-    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ADDITIVE_RULE);
-  }
+  template <class...>
+  void add_to(detail::RefusedCall<detail::AdditiveRule>, ...) const;
   /// Rejects other arguments at compile time, with a message that states the rule.
-  template <class T = void>
-  void write_to(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
-    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ADDITIVE_RULE);
-  }
+  template <class...>
+  void write_to(detail::RefusedCall<detail::AdditiveRule>, ...) const;
 
  private:
   double at(const Positions& positions, Index b, Index s) const noexcept {

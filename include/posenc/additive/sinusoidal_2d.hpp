@@ -78,15 +78,11 @@ class Sinusoidal2d {
   const Frequencies& frequencies() const noexcept { return axis_.frequencies(); }
 
   /// Rejects other arguments at compile time, with a message that states the rule.
-  template <class T = void>
-  void add_to(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
-    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ADDITIVE_RULE);
-  }
+  template <class...>
+  void add_to(detail::RefusedCall<detail::AdditiveRule>, ...) const;
   /// Rejects other arguments at compile time, with a message that states the rule.
-  template <class T = void>
-  void write_to(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
-    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ADDITIVE_RULE);
-  }
+  template <class...>
+  void write_to(detail::RefusedCall<detail::AdditiveRule>, ...) const;
 
  private:
   static constexpr auto name = "Sinusoidal2d";

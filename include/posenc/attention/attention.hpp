@@ -65,7 +65,7 @@ template <Scalar T, class Bias = NoBias, Device D = detail::CallingThread>
 void attention(HeadsView<const std::type_identity_t<T>> q,
                HeadsView<const std::type_identity_t<T>> k,
                HeadsView<const std::type_identity_t<T>> v, HeadsView<T> out,
-               const AttentionOptions<std::type_identity_t<T>>& options = {}, const Bias& bias = {},
+               const AttentionOptions<std::type_identity_t<T>>& options, const Bias& bias = {},
                const AttentionMemory<std::type_identity_t<T>>& memory = {}, const D& device = {}) {
   detail::attend_to_tensors<tier::Best, D, T>(device, q, k, v, out, options, bias, memory);
 }
@@ -82,7 +82,7 @@ template <Scalar T, class S, class Bias = NoBias, Device D = detail::CallingThre
 requires detail::AttendsAcrossTypes<S, T>
 void attention(HeadsView<const std::type_identity_t<T>> q, HeadsView<S> k,
                HeadsView<const std::remove_const_t<S>> v, HeadsView<T> out,
-               const AttentionOptions<std::type_identity_t<T>>& options = {}, const Bias& bias = {},
+               const AttentionOptions<std::type_identity_t<T>>& options, const Bias& bias = {},
                const AttentionMemory<std::type_identity_t<T>>& memory = {}, const D& device = {}) {
   detail::attend_to_tensors<tier::Best, D, T, std::remove_const_t<S>>(device, q, k, v, out, options,
                                                                       bias, memory);

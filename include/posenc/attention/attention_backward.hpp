@@ -16,6 +16,18 @@
 #include <type_traits>
 
 POSENC_BEGIN
+namespace detail {
+
+POSENC_DETAIL_CALL_RULE(
+    AttentionBackwardRule,
+    "posenc: attention_backward takes (q, k, v, out, lse, grad_out, gradients, options, bias, "
+    "bias_gradient, workspace), the last three optional, then an Eigen device or none; q, k, v, "
+    "out "
+    "and grad_out are HeadsViews of one type, lse an LseView, gradients AttentionGradients. If a "
+    "field in braces is wrong, posenc::AttentionOptions<T>{...} around it makes the compiler name "
+    "the field");
+
+}  // namespace detail
 
 /// Computes the backward pass of attention(): the gradients of q, k, v, the additive mask, the
 /// sinks, and the parameters of the bias, from the gradient of the output.
@@ -88,5 +100,8 @@ void attention_backward(detail::AnyArgument, detail::AnyArgument, detail::AnyArg
                 "posenc::attention_backward: gradients in braces do not define the element type: "
                 "write attention_backward<T>(...), or pass an AttentionGradients<T>");
 }
+
+template <class...>
+void attention_backward(detail::RefusedCall<detail::AttentionBackwardRule>, ...);
 
 POSENC_END

@@ -22,11 +22,14 @@ POSENC_STABLE_BEGIN
 enum class Causal {
   Unspecified,  ///< a ConfigError
   No,           ///< no causal mask: encoders, cross attention
-  TopLeft,      ///< query i is aligned with key i: PyTorch's is_causal, ONNX without a cache
+  /// Query i is aligned with key i: PyTorch's is_causal, and ONNX's Attention without past keys and
+  /// without nonpad_kv_seqlen.
+  TopLeft,
   /// Query i is aligned with key i + Sk - Sq, the last query with the last key: flash-attn >= 2.1,
-  /// MLX; decoding. Sk is key_lengths[b] if given. Padded self attention needs TopLeft.
+  /// MLX, ONNX's Attention with nonpad_kv_seqlen as key_lengths; decoding. Sk is key_lengths[b] if
+  /// given. Padded self attention needs TopLeft.
   BottomRight,
-  FromStart,  ///< query i is aligned with key query_starts[b] + i
+  FromStart,  ///< query i is aligned with key query_starts[b] + i: ONNX, past keys before query 0
   ByPosition  ///< a query sees the keys whose position is at most its own
 };
 
@@ -101,8 +104,8 @@ struct AttentionOptions {
   /// ModelSettings::softmax_scale reads from their files.
   std::optional<double> scale = std::nullopt;
   /// Multiplies `scale` or its default, as softmax_scale_multiplier() of a rotary encoding returns
-  /// it; only DeepSeek's is not 1. MultiHeadAttention multiplies by that of its own encoding in
-  /// addition.
+  /// it; only DeepSeek's is not 1. MultiHeadAttention applies that of its own encoding once, whether
+  /// it is repeated here or not.
   double softmax_scale_multiplier = 1;
   Causal causal = Causal::Unspecified;  ///< required
   /// Window around the query's aligned key, which `causal` defines. Without a causal mask the

@@ -299,6 +299,7 @@ class ForgetGates {
 
   template <class T, class LogGate>
   void append_packed(const RaggedTokens& tokens, EmbeddingsView<T> gates, const LogGate& log_gate) {
+    detail::check_extents(append_name, "gates", gates);
     detail::check_offsets(append_name, "cu_seqlens", tokens.offsets, gates.seq,
                           tokens.sequences.size());
     append_gates(tokens, gates, log_gate);

@@ -33,9 +33,11 @@ class TableGradient {
   }
 
   /// Returns a view of the table, [rows, cols].
-  MatrixView<double> view() noexcept { return {values_.data(), rows_, cols_}; }
+  MatrixView<double> view() noexcept { return {values_.data(), Index{rows_}, Index{cols_}}; }
   /// Returns a read-only view of the table, [rows, cols].
-  MatrixView<const double> view() const noexcept { return {values_.data(), rows_, cols_}; }
+  MatrixView<const double> view() const noexcept {
+    return {values_.data(), Index{rows_}, Index{cols_}};
+  }
 
   /// Adds the gradient of other scores.
   ///   Throws: ShapeError

@@ -225,6 +225,17 @@
 #define POSENC_CHECKED_TAG
 #endif
 
+/// 1 in programs that link posenc::compiled, whose target defines it: what that library has is
+/// declared and not compiled again. A unit without it has functions of its own, under other names.
+#ifndef POSENC_COMPILED
+#define POSENC_COMPILED 0
+#endif
+#if POSENC_COMPILED
+#define POSENC_COMPILED_TAG _compiled
+#else
+#define POSENC_COMPILED_TAG
+#endif
+
 #if defined(__cpp_exceptions) || defined(_CPPUNWIND)
 #define POSENC_HAS_EXCEPTIONS 1
 #define POSENC_EXCEPTIONS_TAG
@@ -274,10 +285,10 @@ accuracy and infinity guarantees."
 #define POSENC_STD_TAG
 #endif
 
-#define POSENC_DETAIL_JOIN(a, b, c, d, e, f, g, h, i, j, k, l, m) \
-  a##b##_##c##_##d##_##e##f##g##h##i##j##k##l##m
-#define POSENC_DETAIL_TAG(a, b, c, d, e, f, g, h, i, j, k, l, m) \
-  POSENC_DETAIL_JOIN(a, b, c, d, e, f, g, h, i, j, k, l, m)
+#define POSENC_DETAIL_JOIN(a, b, c, d, e, f, g, h, i, j, k, l, m, n) \
+  a##b##_##c##_##d##_##e##f##g##h##i##j##k##l##m##n
+#define POSENC_DETAIL_TAG(a, b, c, d, e, f, g, h, i, j, k, l, m, n) \
+  POSENC_DETAIL_JOIN(a, b, c, d, e, f, g, h, i, j, k, l, m, n)
 #define POSENC_DETAIL_JOIN3(a, b, c) a##b##_##c
 #define POSENC_DETAIL_STABLE_TAG(a, b, c) POSENC_DETAIL_JOIN3(a, b, c)
 
@@ -286,7 +297,7 @@ accuracy and infinity guarantees."
   POSENC_DETAIL_TAG(v, POSENC_VERSION_MAJOR, POSENC_VERSION_MINOR, POSENC_LEVEL,     \
                     POSENC_INSTRUCTION_SETS, POSENC_TIER_TAG, POSENC_PRODUCTS_TAG,   \
                     POSENC_CHECKED_TAG, POSENC_EXCEPTIONS_TAG, POSENC_FAST_MATH_TAG, \
-                    POSENC_COMPILER_TAG, POSENC_STD_TAG, POSENC_PAGES_TAG)
+                    POSENC_COMPILER_TAG, POSENC_STD_TAG, POSENC_PAGES_TAG, POSENC_COMPILED_TAG)
 /// Name of the inline namespace for errors, enums and trivially copyable config structs, which are
 /// the same types under all flags. A struct that holds a vector belongs in the other namespace,
 /// because the compiler generates functions for it.

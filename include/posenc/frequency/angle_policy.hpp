@@ -9,8 +9,8 @@ POSENC_STABLE_BEGIN
 /// not exceed 2^50 radians.
 enum class AnglePolicy {
   /// The exact angle, as if computed without rounding. The default.
-  ///   Accuracy: float within 0.5 ulp + 4e-16 for |a| <= 2^40, + 1e-13 to 2^50; double within 4e-16
-  ///             for |a| <= 2^40, 1e-13 to 2^50. |inv_freq| must be 0 or at least 1e-290
+  ///   Accuracy: float within 0.5 ulp + 4e-16 for |a| <= 2^40, + 1e-15 to 2^50; double within 4e-16
+  ///             for |a| <= 2^40, 1e-15 to 2^50. |inv_freq| must be 0 or at least 1e-290
   Exact,
   /// The float32 angle of PyTorch and Hugging Face: position and inv_freq are rounded to float, and
   /// so is their product. cos and sin of the angle are floats, and so is the attention factor that

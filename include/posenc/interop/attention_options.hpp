@@ -3,6 +3,7 @@
 
 #include <posenc/attention/options.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/core/detail/compiled.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/interop/layer_attention.hpp>
 #include <posenc/interop/model_settings.hpp>
@@ -64,8 +65,8 @@ inline void check_expressible(const LayerAttention& attention, Index layer) {
 
 /// Returns AttentionOptions for a layer (0-based) of a model file: scale, softmax_scale_multiplier,
 /// soft cap, temperature, window and sinks. The caller sets `causal`, which no file contains, and
-/// everything that belongs to a call. For MultiHeadAttention set softmax_scale_multiplier back to
-/// 1, because the module takes it from its rotary encoding.
+/// everything that belongs to a call. They serve attention() and MultiHeadAttention; all settings of
+/// a module are returned by module_settings().
 ///   Aliasing: `sinks`, [heads] of the layer's weights, is kept by reference
 ///   Throws:   ConfigError for a layer that does not exist, or whose attention or head_dim is
 ///             unknown; for features without an option: chunks, compressed keys, keys chosen by an
@@ -117,7 +118,8 @@ AttentionOptions<T> attention_options(const ModelSettings& model, Index layer,
 
 /// Returns the norm of queries and keys of a layer (0-based), for MultiHeadAttentionConfig.
 ///   Throws: ConfigError for a layer that does not exist, if its norm or the epsilon of norms is
-///           not known, and for norms that the module does not have
+///           not known, and for norms that the module does not have, which LayerAttention::qk_norm
+///           describes
 inline QkNorm qk_norm_of_layer(const ModelSettings& model, Index layer) {
   constexpr auto function = "qk_norm_of_layer";
   const auto norm = attention_of_layer(model, layer).qk_norm;
@@ -125,21 +127,24 @@ inline QkNorm qk_norm_of_layer(const ModelSettings& model, Index layer) {
     detail::fail<ConfigError>(function, "the norm of queries and keys is not known for '",
                               model.model_type, "', or layer ", layer, " has no softmax");
   }
-  if (*norm == LayerQkNorm::None) return {};
-  if (*norm == LayerQkNorm::LayerNorm || *norm == LayerQkNorm::HeadsAfterRotation) {
-    detail::fail<ConfigError>(function, "layer ", layer, " has ",
-                              *norm == LayerQkNorm::LayerNorm
-                                  ? "a layer norm of queries and keys"
-                                  : "a norm of queries and keys after their rotation",
+  if (norm->kind == LayerQkNormKind::None) return {};
+  const auto reject = [layer](const char* what) {
+    detail::fail<ConfigError>(function, "layer ", layer, " has ", what,
                               ", which MultiHeadAttention does not have");
+  };
+  if (norm->kind == LayerQkNormKind::LayerNorm) reject("a layer norm of queries and keys");
+  if (norm->is_after_rotation) reject("a norm of queries and keys after their rotation");
+  const bool minus_one = norm->weights == LayerQkNormWeights::FactorsMinusOne;
+  if (!minus_one && norm->weights != LayerQkNormWeights::Factors) {
+    reject("a norm whose factors are not those of all queries and keys");
   }
-  if (!model.norm_epsilon) {
+  const auto epsilon = norm->epsilon ? norm->epsilon : model.norm_epsilon;
+  if (!epsilon) {
     detail::fail<ConfigError>(function, "the file does not define the epsilon of norms");
   }
-  return {.over = *norm == LayerQkNorm::AllHeads ? QkNormOver::AllHeads : QkNormOver::Head,
-          .weight = *norm == LayerQkNorm::HeadsPlusOne ? QkNormWeight::FactorMinusOne
-                                                       : QkNormWeight::Factor,
-          .epsilon = *model.norm_epsilon};
+  return {.over = norm->is_over_all_heads ? QkNormOver::AllHeads : QkNormOver::Head,
+          .weight = minus_one ? QkNormWeight::FactorMinusOne : QkNormWeight::Factor,
+          .epsilon = *epsilon};
 }
 
 /// Returns AttentionOptions for a layer of a vision tower, where every patch attends to all patches
@@ -172,5 +177,11 @@ AttentionOptions<T> attention_options(const VisionSettings& tower, Index layer) 
   }
   return options;
 }
+
+#define POSENC_DETAIL_ATTENTION_OPTIONS(EXTERN, T)                                       \
+  EXTERN template AttentionOptions<T> attention_options<T>(const ModelSettings&, Index,  \
+                                                           std::span<const Compute<T>>); \
+  EXTERN template AttentionOptions<T> attention_options<T>(const VisionSettings&, Index);
+POSENC_DETAIL_DECLARE_COMPILED(POSENC_DETAIL_ATTENTION_OPTIONS)
 
 POSENC_END

@@ -227,8 +227,8 @@ inline Positions hunyuan_video_positions(const VideoGrid& video, Index text) {
   return tokens.positions();
 }
 
-/// Returns text first, at n, n + 1, ... on all axes. n is half of the longest side of all images,
-/// rounded down, or the full side if the origin is the corner. Images follow, the generated one
+/// Returns text first, at n, n + 1, ... on all axes. n is half of the longest side of all images
+/// with patches, rounded down, or the full side if the origin is the corner. Images follow, the generated one
 /// first: i + frame, row and column in image i.
 ///   Throws: ShapeError
 ///   Source: models/transformers/transformer_qwenimage.py, QwenEmbedRope and QwenEmbedLayer3DRope
@@ -239,6 +239,7 @@ inline Positions qwen_image_positions(Index text, ListView<VideoGrid> pictures,
   const auto count = static_cast<Index>(pictures.size());
   Index next = layout.layered && count > 0 ? count - 1 : 0;
   for (const VideoGrid& picture : pictures) {
+    if (detail::patches_of(picture) == 0) continue;  // its extents may be any
     next = (std::max)({next, picture.rows / share, picture.cols / share});
   }
   for (Index i = 0; i < text; ++i) {

@@ -2,27 +2,16 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
-#include <posenc/core/error.hpp>
-#include <posenc/interop/detail/gguf_architectures.hpp>
-#include <posenc/interop/detail/gguf_attention.hpp>
-#include <posenc/interop/detail/gguf_known_keys.hpp>
-#include <posenc/interop/detail/gguf_layers.hpp>
-#include <posenc/interop/detail/gguf_scores.hpp>
-#include <posenc/interop/detail/gguf_sizes.hpp>
-#include <posenc/interop/detail/names.hpp>
+#include <posenc/core/detail/compiled.hpp>
 #include <posenc/interop/gguf_file.hpp>
 #include <posenc/interop/gguf_rules.hpp>
 #include <posenc/interop/model_settings.hpp>
-#include <posenc/interop/multimodal_axes.hpp>
+#include <posenc/rotary/pairing.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <span>
-#include <string>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 POSENC_STABLE_BEGIN
 
@@ -38,6 +27,49 @@ struct GgufOptions {
 static_assert(std::is_trivially_copyable_v<GgufOptions>);
 
 POSENC_STABLE_END
+
+POSENC_BEGIN
+
+/// Reads the settings of a GGUF file as llama.cpp does. Pairing: by the architecture (weights of
+/// the Llama family are permuted to Interleaved). Scaling: by keys, by rope_freqs.weight (which
+/// contains Llama 3's scaling), or by rope_factors_long.weight and _short. Scale, softcap and
+/// temperature of scores, and heads and window of each layer: by keys or by the architecture, as
+/// far as these give them. One difference: Grok 2's temperature (attention.temperature_length) is
+/// returned, as in the model's training; llama.cpp reads the key and does not apply it.
+///   Throws: ConfigError that names the key, for an unknown architecture without options.pairing,
+///           an architecture whose layers this reader does not support, an unknown type of scaling,
+///           an unknown key below `<architecture>.rope` or `.attention` or elsewhere with a name
+///           that suggests positions, keys that contradict each other or whose meaning is
+///           uncertain, a model without rotary encoding, and values out of range
+POSENC_DETAIL_READER ModelSettings read_gguf(const GgufFile& file, const GgufOptions& options = {});
+
+/// Overload of read_gguf() that reads the bytes of a file.
+POSENC_DETAIL_READER ModelSettings read_gguf(std::span<const std::byte> bytes,
+                                             const GgufOptions& options = {});
+
+#if POSENC_HAS_FILESYSTEM
+/// Overload of read_gguf() that reads only the header of a file on disk, and its rotary tensors.
+POSENC_DETAIL_READER ModelSettings read_gguf(const std::filesystem::path& path,
+                                             const GgufOptions& options = {});
+#endif
+
+POSENC_END
+
+#if POSENC_DETAIL_DEFINES_READERS
+#include <posenc/core/error.hpp>
+#include <posenc/interop/detail/gguf_architectures.hpp>
+#include <posenc/interop/detail/gguf_attention.hpp>
+#include <posenc/interop/detail/gguf_known_keys.hpp>
+#include <posenc/interop/detail/gguf_layers.hpp>
+#include <posenc/interop/detail/gguf_scores.hpp>
+#include <posenc/interop/detail/gguf_sizes.hpp>
+#include <posenc/interop/detail/names.hpp>
+#include <posenc/interop/multimodal_axes.hpp>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 POSENC_BEGIN
 namespace detail {
@@ -60,7 +92,9 @@ class GgufReader {
                         "as a plain rotary model");
     }
     is_known_ = known != nullptr;
-    entry_ = is_known_ ? *known : GgufArchitecture{.names = {}, .mode = GgufMode::Neox};
+    entry_ = is_known_ ? *known
+                       : GgufArchitecture{
+                             .names = {}, .mode = GgufMode::Neox, .scores = {.reads_scale = true}};
     model_.model_type = std::move(architecture);
   }
 
@@ -69,7 +103,6 @@ class GgufReader {
     gguf_reject_other_encodings(keys_);
     check_switches();
     model_.trained_length = keys_.integer("context_length").value_or(0);
-    gguf_read_scores(keys_, entry_, model_);
     if (!has_local_rotary()) {
       add_layer("", global_rotary());
     } else {
@@ -79,6 +112,7 @@ class GgufReader {
         model_.layer_types.emplace_back(is_local ? "sliding_attention" : "full_attention");
       }
     }
+    gguf_read_scores(keys_, entry_, model_);
     model_.layers_without_rotary = gguf_layers_without_rotary(keys_, entry_);
     GgufAttention(keys_, entry_, is_known_, model_).read();
     gguf_read_sizes(keys_, model_);
@@ -114,6 +148,7 @@ class GgufReader {
       if (size != 0 && size != 4096) keys_.reject(window, "is not the 4096 of this architecture");
     }
     check_local_base();
+    check_local_width();
     check_layer_lists();
     if (entry_.rope.is_base_fixed) check_fixed_base();
     if (!is_known_ && keys_.has(pattern)) {
@@ -152,6 +187,15 @@ class GgufReader {
     }
   }
 
+  /// Checks that the graph uses the width of local layers for them alone.
+  void check_local_width() const {
+    constexpr auto key = "rope.dimension_count_swa";
+    if (!entry_.rope.has_local_width && keys_.has(key) &&
+        keys_.integer(key) != keys_.integer("rope.dimension_count")) {
+      keys_.reject(key, "is not known to be used by this architecture");
+    }
+  }
+
   /// Checks that local layers have the base of the global layers if the graph uses that one
   /// regardless of the loader.
   void check_local_base() const {
@@ -169,13 +213,14 @@ class GgufReader {
         keys_.integer("attention.sliding_window").value_or(0) > 0 &&
         (entry_.rope.nope_layers != GgufNopeLayers::GlobalOf64 || gguf_has_64_layers(keys_));
     bool has_keys = false;
-    for (const char* name :
-         {"rope.freq_base_swa", "rope.dimension_count_swa", "attention.key_length_swa"}) {
+    for (const char* name : {"rope.freq_base_swa", "rope.dimension_count_swa",
+                             "attention.key_length_swa", "attention.key_length_mla_swa"}) {
       if (!keys_.has(name)) continue;
       if (!has_window) keys_.reject(name, "has no effect without attention.sliding_window");
       has_keys = true;
     }
-    return has_window && (entry_.rope.local != GgufLocal::AsGlobal || has_keys);
+    return has_window &&
+           (entry_.rope.local != GgufLocal::AsGlobal || entry_.rope.global_part != 1 || has_keys);
   }
 
   PairingKind pairing() const {
@@ -218,7 +263,8 @@ class GgufReader {
 
   RotarySettings global_rotary() const {
     RotarySettings rotary{.pairing = pairing(), .head_dim = head_dim()};
-    const Index dim = keys_.integer("rope.dimension_count").value_or(rotary.head_dim);
+    const Index dim =
+        keys_.integer("rope.dimension_count").value_or(rotary.head_dim) / entry_.rope.global_part;
     checked_width(keys_, "rope.dimension_count", dim);
     if (entry_.rope.rotary_is_last) rotary.rotary_offset = rotary.head_dim - dim;
     rotary.axes = axes(dim / 2);
@@ -229,25 +275,39 @@ class GgufReader {
     return rotary;
   }
 
-  /// Returns the rotation of local layers: the global one without scaling, and with the keys of
-  /// local layers.
+  /// Returns the rotation of local layers: the global one with the keys of local layers, and without
+  /// scaling where the architecture scales global layers alone.
   RotarySettings local_rotary(const RotarySettings& global) const {
-    const bool unscaled = std::holds_alternative<Unscaled>(global.rule);
-    if (!unscaled && entry_.rope.local != GgufLocal::Unscaled) {
-      fail<ConfigError>(GgufKeys::function, "whether scaling applies to the local layers of '",
-                        model_.model_type, "' is unknown");
-    }
     RotarySettings rotary = global;
-    rotary.head_dim = keys_.integer("attention.key_length_swa").value_or(global.head_dim);
-    const Index global_dim = rotary_dim(global);
+    for (const char* name : {"attention.key_length_swa", "attention.key_length_mla_swa"}) {
+      rotary.head_dim = keys_.integer(name).value_or(rotary.head_dim);
+    }
+    const Index widest = rotary_dim(global) * entry_.rope.global_part;
     const Index dim =
-        keys_.integer("rope.dimension_count_swa").value_or((std::min)(global_dim, rotary.head_dim));
+        keys_.integer("rope.dimension_count_swa").value_or((std::min)(widest, rotary.head_dim));
     checked_width(keys_, "rope.dimension_count_swa", dim);
+    if (entry_.rope.rotary_is_last) rotary.rotary_offset = rotary.head_dim - dim;
     const double default_base = entry_.rope.local_base != 0
                                     ? entry_.rope.local_base
                                     : keys_.real("rope.freq_base").value_or(10000);
-    rotary.rule = Unscaled{.rotary_dim = dim,
-                           .base = keys_.real("rope.freq_base_swa").value_or(default_base)};
+    const double base = keys_.real("rope.freq_base_swa").value_or(default_base);
+    if (entry_.rope.local != GgufLocal::AsGlobal || std::holds_alternative<Unscaled>(global.rule)) {
+      const double factor = entry_.rope.local == GgufLocal::Plain
+                                ? 1
+                                : keys_.real("rope.scaling.attn_factor").value_or(1);
+      rotary.rule = gguf_unscaled(dim, base, factor);
+      return rotary;
+    }
+    const bool has_tensors = std::holds_alternative<DivisorScaling>(global.rule) ||
+                             std::holds_alternative<LongRopeScaling>(global.rule);
+    if (has_tensors) {
+      fail<ConfigError>(GgufKeys::function, "whether scaling applies to the local layers of '",
+                        model_.model_type, "' is unknown");
+    }
+    rotary.rule = gguf_rule(keys_, {.rotary_dim = dim,
+                                    .base = base,
+                                    .architecture = &entry_,
+                                    .attn_factor = options_.attn_factor});
     return rotary;
   }
 
@@ -283,18 +343,7 @@ class GgufReader {
 
 }  // namespace detail
 
-/// Reads the settings of a GGUF file as llama.cpp does. Pairing: by the architecture (weights of
-/// the Llama family are permuted to Interleaved). Scaling: by keys, by rope_freqs.weight (which
-/// contains Llama 3's scaling), or by rope_factors_long.weight and _short. Scale, softcap and
-/// temperature of scores, and heads and window of each layer: by keys or by the architecture, as
-/// far as these give them. One difference: Grok 2's temperature (attention.temperature_length) is
-/// returned, as in the model's training; llama.cpp reads the key and does not apply it.
-///   Throws: ConfigError that names the key, for an unknown architecture without options.pairing,
-///           an architecture whose layers this reader does not support, an unknown type of scaling,
-///           an unknown key below `<architecture>.rope` or `.attention` or elsewhere with a name
-///           that suggests positions, keys that contradict each other or whose meaning is
-///           uncertain, a model without rotary encoding, and values out of range
-inline ModelSettings read_gguf(const GgufFile& file, const GgufOptions& options = {}) {
+POSENC_DETAIL_READER ModelSettings read_gguf(const GgufFile& file, const GgufOptions& options) {
   auto architecture = file.text("general.architecture");
   if (!architecture) {
     detail::fail<ConfigError>(detail::GgufKeys::function, "general.architecture is missing");
@@ -302,16 +351,17 @@ inline ModelSettings read_gguf(const GgufFile& file, const GgufOptions& options 
   return detail::GgufReader(file, *std::move(architecture), options).read();
 }
 
-/// Overload of read_gguf() that reads the bytes of a file.
-inline ModelSettings read_gguf(std::span<const std::byte> bytes, const GgufOptions& options = {}) {
+POSENC_DETAIL_READER ModelSettings read_gguf(std::span<const std::byte> bytes,
+                                             const GgufOptions& options) {
   return read_gguf(GgufFile::from_bytes(bytes), options);
 }
 
 #if POSENC_HAS_FILESYSTEM
-/// Overload of read_gguf() that reads only the header of a file on disk, and its rotary tensors.
-inline ModelSettings read_gguf(const std::filesystem::path& path, const GgufOptions& options = {}) {
+POSENC_DETAIL_READER ModelSettings read_gguf(const std::filesystem::path& path,
+                                             const GgufOptions& options) {
   return read_gguf(GgufFile::from_path(path), options);
 }
 #endif
 
 POSENC_END
+#endif

@@ -156,11 +156,17 @@ inline void gguf_check_deepseek(const GgufKeys& keys, bool must_be_one, double a
   }
 }
 
+/// True if llama.cpp scales the scores of an architecture by a magnitude of cos and sin.
+inline bool gguf_scales_scores(const GgufArchitecture& architecture) {
+  return architecture.rope.log_multiplier == GgufLogMultiplier::Tenth ||
+         architecture.rope.log_multiplier == GgufLogMultiplier::TenthOfOne;
+}
+
 inline void gguf_yarn_magnitude(const GgufKeys& keys, const GgufRuleContext& context,
                                 YarnScaling& rule) {
   const GgufLogMultiplier meaning = context.architecture->rope.log_multiplier;
   const bool must_be_one = meaning == GgufLogMultiplier::TenthOfOne;
-  const bool is_deepseek = must_be_one || meaning == GgufLogMultiplier::Tenth;
+  const bool is_deepseek = gguf_scales_scores(*context.architecture);
   double all_dim = keys.real("rope.scaling.yarn_log_multiplier").value_or(0);
   if (all_dim != 0 && meaning == GgufLogMultiplier::Unknown) {
     keys.reject("rope.scaling.yarn_log_multiplier",
@@ -186,6 +192,8 @@ inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context
   if (keys.real("rope.scaling.yarn_ext_factor").value_or(1) != 1) {
     keys.reject("rope.scaling.yarn_ext_factor", "is not 1, which is not supported");
   }
+  rule.beta_fast =
+      keys.real("rope.scaling.yarn_beta_fast").value_or(context.architecture->rope.beta_fast);
   rule.truncate = context.architecture->rope.rounds_ramp;
   gguf_yarn_magnitude(keys, context, rule);
   return rule;
@@ -231,6 +239,16 @@ inline void gguf_reject_keys_of_other_types(const GgufKeys& keys, std::string_vi
   }
 }
 
+/// Returns a rule without scaling, whose cos and sin are multiplied by a factor.
+inline RotaryRule gguf_unscaled(Index rotary_dim, double base, double attention_factor) {
+  if (attention_factor == 1) return Unscaled{.rotary_dim = rotary_dim, .base = base};
+  return DivisorScaling{
+      .rotary_dim = rotary_dim,
+      .base = base,
+      .divisors = std::vector<double>(static_cast<std::size_t>(rotary_dim / 2), 1.0),
+      .attention_factor = attention_factor};
+}
+
 /// Returns the rule of the global layers.
 inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context) {
   const auto named = keys.text("rope.scaling.type");
@@ -265,6 +283,11 @@ inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context
 
   const double attention_factor = keys.real("rope.scaling.attn_factor").value_or(1);
   const double factor = type == "none" ? 1 : gguf_factor(keys);
+  if (gguf_scales_scores(*context.architecture) && (factor != 1 || attention_factor != 1)) {
+    keys.reject(factor != 1 ? "rope.scaling.factor" : "rope.scaling.attn_factor",
+                "is not 1, for which llama.cpp scales scores of this architecture even without "
+                "YaRN");
+  }
   if (longer) {  // for any type, because older files name none
     if (factor != 1) keys.reject("rope.scaling.factor", "contradicts the tensors of LongRoPE");
     return LongRopeScaling{.rotary_dim = dim,

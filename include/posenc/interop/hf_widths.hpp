@@ -2,10 +2,49 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/core/detail/compiled.hpp>
+#include <posenc/interop/multimodal_axes.hpp>
+#include <posenc/rotary/pairing.hpp>
+
+#include <optional>
+#include <string_view>
+#include <type_traits>
+
+POSENC_STABLE_BEGIN
+
+/// Settings of read_hf_config. For an unknown model_type nothing is assumed: what its file does not
+/// state must be set here. The error message lists what is missing.
+struct HfConfigOptions {
+  /// Pairing of the channels. Required if model_type is unknown; otherwise it overrides the type's
+  /// pairing, for permuted weights.
+  std::optional<PairingKind> pairing = std::nullopt;
+  /// Order of the axes of mrope_section. Required if neither the type nor the key
+  /// mrope_interleaved defines it.
+  std::optional<MropeOrder> mrope_order = std::nullopt;
+  /// Share of a head that is rotated, 1 for all channels. Required for an unknown type whose file
+  /// has neither partial_rotary_factor nor rotary_dim; an error for known types.
+  std::optional<double> rotary_share = std::nullopt;
+  /// Scale of scores, usually head_dim^-1/2, without soft cap and temperature. Required for an
+  /// unknown type; an error for known types.
+  std::optional<double> softmax_scale = std::nullopt;
+  /// Names, separated by spaces, of keys that change neither positions nor scores. For an unknown
+  /// type all keys that the reader does not understand must be named.
+  std::string_view ignored_keys = {};
+  /// Part of a composite file that is read, as a path of keys, "talker_config.text_config". Empty:
+  /// the text model. ModelSettings::parts lists the parts of a file.
+  std::string_view part = {};
+};
+
+static_assert(std::is_trivially_copyable_v<HfConfigOptions>);
+
+POSENC_STABLE_END
+
+#if POSENC_DETAIL_DEFINES_READERS
 #include <posenc/core/error.hpp>
 #include <posenc/interop/detail/hf_keys.hpp>
 #include <posenc/interop/detail/hf_model_types.hpp>
 #include <posenc/interop/detail/hf_rules.hpp>
+#include <posenc/interop/detail/hf_unknown_type.hpp>
 #include <posenc/interop/detail/hf_unsupported_types.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/detail/names.hpp>
@@ -14,24 +53,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
-
-POSENC_STABLE_BEGIN
-
-/// Settings of read_hf_config.
-struct HfConfigOptions {
-  /// Pairing of the channels. Required if model_type is unknown; otherwise it overrides the type's
-  /// pairing, for permuted weights.
-  std::optional<PairingKind> pairing = std::nullopt;
-};
-
-static_assert(std::is_trivially_copyable_v<HfConfigOptions>);
-
-POSENC_STABLE_END
 
 POSENC_BEGIN
 namespace detail {
@@ -50,14 +74,18 @@ inline Index hf_width_of_share(Index width, double share) {
 class HfWidths {
  protected:
   HfWidths(const nlohmann::json& config, std::string model_type, const HfConfigOptions& options)
-      : config_(config, "the configuration"), pairing_is_given_(options.pairing.has_value()) {
+      : config_(config, "the configuration"), options_(options) {
     model_.model_type = std::move(model_type);
     if (const UnsupportedModel* refused = find_row(hf_unsupported_types, model_.model_type)) {
       reject_unsupported_type(*refused);
     }
     const HfModelType* known = find_hf_model_type(model_.model_type);
     is_known_ = known != nullptr;
-    if (!is_known_ && !options.pairing) reject_unknown_type(config);
+    if (is_known_) {
+      reject_options_of_unknown_types();
+    } else {
+      require_statements(config);
+    }
     type_ = is_known_ ? *known : HfModelType{.names = {}, .rope = {.base = 0}};
     if (options.pairing) type_.rope.pairing = options.pairing;
   }
@@ -76,16 +104,31 @@ class HfWidths {
                       "' has no rotary encoding: it has ", type.has);
   }
 
-  [[noreturn]] void reject_unknown_type(const nlohmann::json& config) const {
-    const auto odd = hf_first_nonstandard_key(config);
-    if (!odd.empty()) {
-      fail<ConfigError>(JsonKeys::function, "the model_type '", model_.model_type,
-                        "' is unknown, and its key '", odd,
-                        "' shows that it is more than a plain rotary model");
+  void reject_options_of_unknown_types() const {
+    if (!options_.rotary_share && !options_.softmax_scale) return;
+    fail<ConfigError>(JsonKeys::function, options_.rotary_share ? "rotary_share" : "softmax_scale",
+                      " must not be set for the known model_type '", model_.model_type, "'");
+  }
+
+  /// Rejects an unknown type unless file and options state everything that a class would define.
+  void require_statements(const nlohmann::json& config) const {
+    std::string missing;
+    const auto need = [&missing](const char* option, bool is_stated) {
+      if (!is_stated) missing += (missing.empty() ? "" : ", ") + std::string(option);
+    };
+    need("pairing", options_.pairing.has_value());
+    need("mrope_order", options_.mrope_order || hf_states_axes(config));
+    need("rotary_share", options_.rotary_share || hf_states_share(config));
+    need("softmax_scale", options_.softmax_scale.has_value());
+    const std::string foreign = hf_foreign_keys(config, options_.ignored_keys);
+    if (missing.empty() && foreign.empty()) return;
+    std::string advice = missing.empty() ? "" : "set in the options: " + missing;
+    if (!foreign.empty()) {
+      advice += std::string(missing.empty() ? "" : "; ") +
+                "name in ignored_keys, if they change neither positions nor scores: " + foreign;
     }
     fail<ConfigError>(JsonKeys::function, "the model_type '", model_.model_type,
-                      "' is unknown; set the pairing of its channels in the options to read it "
-                      "as a plain rotary model");
+                      "' is unknown; to read it as a plain rotary model, ", advice);
   }
 
   void check_has_rotary() const {
@@ -225,11 +268,11 @@ class HfWidths {
     const auto interleave = config_.flag(key);
     config_.find("indexer_rope_interleave");  // the indexer is not part of the settings
     if (type_.attention.interleave == HfInterleave::MustBeTrue) {
-      // Releases of the class differ in its effect.
-      if (!config_.required(key, interleave)) config_.reject(key, "must be true in this model");
+      // Releases of the class differ in the effect of false.
+      if (interleave == false) config_.reject(key, "must be true in this model");
     } else if (type_.attention.interleave == HfInterleave::Unread) {
       if (interleave) config_.reject(key, "is read by no class of this type");
-    } else if (!interleave.value_or(true) && !pairing_is_given_) {
+    } else if (!interleave.value_or(true) && !options_.pairing) {
       type_.rope.pairing = PairingKind::HalfRotate;
     }
   }
@@ -241,7 +284,8 @@ class HfWidths {
   }
 
   JsonKeys config_;
-  bool pairing_is_given_, is_known_ = false;
+  HfConfigOptions options_;
+  bool is_known_ = false;
   HfModelType type_;
   ModelSettings model_;
   Index max_position_ = 0, head_dim_ = 0, rotary_offset_ = 0, rotary_width_ = 0;
@@ -251,3 +295,4 @@ class HfWidths {
 
 }  // namespace detail
 POSENC_END
+#endif

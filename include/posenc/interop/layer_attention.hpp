@@ -32,14 +32,36 @@ enum class WindowKind {
   BothSides  ///< size / 2 keys on either side, and the query's own
 };
 
-/// Norms of a layer's queries and keys.
-enum class LayerQkNorm {
-  None,               ///< none
-  Heads,              ///< RMS norm of each head before the rotation: Qwen3
-  HeadsPlusOne,       ///< like Heads; 1 is added to the weights of the file: Gemma 3
-  AllHeads,           ///< RMS norm of the projection before the rotation: OLMo 2
-  LayerNorm,          ///< layer norm of each head: Cohere
-  HeadsAfterRotation  ///< RMS norm of each head after the rotation: Hunyuan
+/// Kinds of norms of queries and keys.
+enum class LayerQkNormKind {
+  None,      ///< none
+  Rms,       ///< divides by the root of the mean square: Qwen3
+  LayerNorm  ///< subtracts the mean first: Cohere
+};
+
+/// Weights of a norm of queries and keys, as the model's file stores them.
+enum class LayerQkNormWeights {
+  None,             ///< none, or no norm: Llama 4
+  Factors,          ///< factors that all heads share: Qwen3; or of the whole projection: OLMo 2
+  FactorsMinusOne,  ///< likewise, and 1 is added to get the factors: Gemma 3
+  FactorsPerHead,   ///< factors of each head: Cohere
+  FactorsOfKeys     ///< factors of keys alone: DeepSeek-V4
+};
+
+/// Norm of a layer's queries and keys. Norms of the latents of which queries or keys are projected
+/// (DeepSeek) are not included.
+struct LayerQkNorm {
+  LayerQkNormKind kind = LayerQkNormKind::None;           ///< formula
+  bool is_over_all_heads = false;                         ///< false: each head has a norm
+  LayerQkNormWeights weights = LayerQkNormWeights::None;  ///< meaning of the weights
+  bool has_bias = false;                                  ///< weights are added afterwards
+  bool is_after_rotation = false;                         ///< false: before the rotation
+  /// Number added to the mean square or to the variance, if a class fixes it; usually it is
+  /// ModelSettings::norm_epsilon.
+  std::optional<double> epsilon = std::nullopt;
+
+  /// True if all members are equal.
+  friend bool operator==(const LayerQkNorm&, const LayerQkNorm&) = default;
 };
 
 /// Window of a layer, which limits the keys of its own sequence that a query sees.
@@ -101,7 +123,9 @@ struct LayerAttention {
   /// Values are the rotated keys, and the inverse rotation at the query's position, the rope's
   /// inverse(), is applied to the output: DeepSeek-V4.
   bool output_inverse_rotated = false;
-  /// Norms of queries and keys; empty if the reader does not know them for this model.
+  /// Projected queries, keys and values are clipped to [-qkv_clip, qkv_clip]: DBRX.
+  std::optional<double> qkv_clip = std::nullopt;
+  /// Norm of queries and keys; absent if the reader does not know it for this model.
   std::optional<LayerQkNorm> qk_norm = std::nullopt;
 
   /// True if all members are equal.

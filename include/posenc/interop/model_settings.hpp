@@ -49,6 +49,10 @@ struct ModelSettings {
   /// Temperature of queries, see temperature_of_layer(). nullopt: none.
   std::optional<QueryTemperature> query_temperature = std::nullopt;
   std::optional<VisionSettings> vision = std::nullopt;  ///< tower beside the text model
+  /// Part of the file that these settings are of, as a path of keys; empty: the file itself.
+  std::string part = {};
+  /// Parts of a composite config.json that describe models, towers and codecs too, as paths of keys.
+  std::vector<std::string> parts = {};
 
   // Sizes, as the file gives them. A class may derive others: Qwen 1 halves intermediate_size.
   std::optional<Index> hidden_size = std::nullopt;      ///< channels of a token between the layers

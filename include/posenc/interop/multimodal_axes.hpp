@@ -13,6 +13,12 @@
 // interop/prompt_positions.hpp computes the positions.
 POSENC_STABLE_BEGIN
 
+/// Orders in which the axes of M-RoPE rotate the pairs of a head.
+enum class MropeOrder {
+  Chunked,     ///< one chunk of pairs per axis: mrope_chunked()
+  Interleaved  ///< the axes alternate: mrope_interleaved()
+};
+
 /// Axis of the pairs that remain after the alternation of interleaved M-RoPE.
 enum class MropeTail {
   Time,   ///< first axis: Hugging Face, vLLM
@@ -39,7 +45,10 @@ inline PairAxes mrope_chunked(ListView<Index> sections) {
 /// pairs left. The axes are t, h, w, and a fourth one for MropeTail::Fourth. Sections are [t, h,
 /// w], such as 24, 20, 20; with MropeTail::Fourth also [t, h, w, e]. The two tails differ if h or w
 /// is exhausted before the end: in pairs 61 and 62 of 24, 20, 20, never for 11, 11, 10.
-///   Throws: ConfigError, also for an h or w that has no room to alternate
+///
+/// A section of h or w that exceeds every third pair has all of these with MropeTail::Time, as
+/// strided writes of its source do. Sections 2, 15, 15 of 32 pairs give 11, 11 and 10 pairs.
+///   Throws: ConfigError; with MropeTail::Fourth also for an h or w that exceeds every third pair
 ///   Source: Hugging Face's Qwen3-VL ("mrope_interleaved"); ggml; half pairing
 inline PairAxes mrope_interleaved(ListView<Index> sections, MropeTail tail) {
   constexpr auto function = "mrope_interleaved";
@@ -61,7 +70,7 @@ inline PairAxes mrope_interleaved(ListView<Index> sections, MropeTail tail) {
     }
     ++counts[static_cast<std::size_t>(axis_of_pair[static_cast<std::size_t>(i)])];
   }
-  if (counts[1] != sections[1] || counts[2] != sections[2]) {
+  if (fourth && (counts[1] != sections[1] || counts[2] != sections[2])) {
     detail::fail<ConfigError>(function, "height and width must fit into every third pair but the ",
                               "sections are ", sections);
   }

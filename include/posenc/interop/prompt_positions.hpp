@@ -17,16 +17,25 @@
 
 POSENC_STABLE_BEGIN
 
+/// Times of the frames of a video, in positions.
+enum class FrameTimes {
+  Unspecified,  ///< a ConfigError if frame_step is not an integer
+  RoundedDown,  ///< floor(frame * frame_step): Qwen2.5-VL, Qwen2.5-Omni
+  Unrounded     ///< frame * frame_step: Qwen3-Omni, whose positions are real numbers
+};
+
 /// Part of a prompt: text, padding, or the patches of one image or video.
 struct PromptPart {
-  Index text = 0;         ///< tokens of text
-  Index padding = 0;      ///< masked tokens; their position is 1, as in from_padding_mask
-  Index rows = 0;         ///< rows of patches of an image, a multiple of merge
-  Index cols = 0;         ///< columns of patches, a multiple of merge
-  Index frames = 1;       ///< frames of a video, each rows x cols
-  Index merge = 1;        ///< merge x merge patches form one token; Qwen2-VL: 2
-  double frame_step = 1;  ///< time between frames; times are rounded down. Qwen2.5-VL:
-                          ///< second_per_grid * tokens_per_second
+  Index text = 0;     ///< tokens of text
+  Index padding = 0;  ///< masked tokens; their position is 1, as in from_padding_mask
+  Index rows = 0;     ///< rows of patches of an image, a multiple of merge
+  Index cols = 0;     ///< columns of patches, a multiple of merge
+  Index frames = 1;   ///< frames of a video, each rows x cols
+  Index merge = 1;    ///< merge x merge patches form one token; Qwen2-VL: 2
+  /// Time between frames. Qwen2.5-VL: second_per_grid * tokens_per_second; Qwen2.5-Omni and
+  /// Qwen3-Omni: second_per_grid * position_id_per_seconds.
+  double frame_step = 1;
+  FrameTimes frame_times = FrameTimes::Unspecified;  ///< required if frame_step is not an integer
 };
 
 /// Indices at which ChatGLM-6B stops counting positions.
@@ -45,26 +54,43 @@ POSENC_BEGIN
 /// Positions of prompts of text and images, on the axes t, h, w, and the offsets that decoding
 /// needs.
 struct PromptPositions {
-  Positions positions;             ///< [B, S] on 3 axes
-  std::vector<Index> rope_deltas;  ///< [B]: next position of a row minus S
+  Positions positions;  ///< [B, S] on 3 axes
+  /// [B]: next position of a row minus S; integers, unless times are unrounded.
+  std::vector<double> rope_deltas;
 
   /// Returns positions of `count` new text tokens after `past` tokens of every row: past +
   /// rope_delta, ..., equal on all axes. `past` includes padding, prompt and earlier new tokens.
   ///   Throws: PositionError, ShapeError
   Positions decode(Index past, Index count) const {
-    std::vector<Index> starts;
-    for (const Index delta : rope_deltas) {
-      const auto start = detail::checked_add(past, delta);
-      if (!start) {
+    std::vector<double> starts;
+    for (const double delta : rope_deltas) {
+      starts.push_back(static_cast<double>(past) + delta);
+      if (!(std::abs(starts.back()) <= 0x1p53)) {
         detail::fail<PositionError>("PromptPositions::decode", "past (", past,
                                     ") and a row's rope_delta (", delta,
                                     ") add up to a position beyond 2^53");
       }
-      starts.push_back(*start);
     }
-    const Positions axis =
-        starts.size() == 1 ? Positions::range(starts[0], count) : Positions::starts(starts, count);
+    const Positions axis = text_from(starts, count);
     return Positions::axes({axis, axis, axis});
+  }
+
+ private:
+  /// Returns `count` consecutive positions from each start.
+  static Positions text_from(const std::vector<double>& starts, Index count) {
+    const auto is_integer = [](double start) { return start == std::floor(start); };
+    if (std::all_of(starts.begin(), starts.end(), is_integer)) {
+      const std::vector<Index> ids(starts.begin(), starts.end());
+      return ids.size() == 1 ? Positions::range(ids[0], count) : Positions::starts(ids, count);
+    }
+    constexpr auto function = "PromptPositions::decode";
+    const auto batch = static_cast<Index>(starts.size());
+    const Index size = detail::checked_cells(function, {batch, count});
+    auto ids = detail::vector_with_capacity<double>(size);
+    for (const double start : starts) {
+      for (Index i = 0; i < count; ++i) ids.push_back(start + static_cast<double>(i));
+    }
+    return Positions::real(batch, ids);
   }
 };
 
@@ -86,10 +112,11 @@ inline void check_prompt_part(const char* function, const PromptPart& part) {
                       part.cols);
   }
   if (!is_image(part)) {
-    if (part.frames != 1 || part.merge != 1 || part.frame_step != 1) {
-      fail<ConfigError>(
-          function, "frames, merge and frame_step require an image with rows and cols, but are ",
-          part.frames, ", ", part.merge, " and ", part.frame_step, " without one");
+    if (part.frames != 1 || part.merge != 1 || part.frame_step != 1 ||
+        part.frame_times != FrameTimes::Unspecified) {
+      fail<ConfigError>(function, "frames (", part.frames, "), merge (", part.merge,
+                        "), frame_step (", part.frame_step,
+                        ") and frame_times require an image with rows and cols");
     }
     return;
   }
@@ -102,6 +129,12 @@ inline void check_prompt_part(const char* function, const PromptPart& part) {
     fail<ConfigError>(function, "frame_step must be finite and not negative but is ",
                       part.frame_step);
   }
+  if (part.frame_times == FrameTimes::Unspecified &&
+      part.frame_step != std::floor(part.frame_step)) {
+    fail<ConfigError>(function, "frame_times must be set if frame_step is not an integer, but is ",
+                      part.frame_step, ": RoundedDown (Qwen2.5-VL, Qwen2.5-Omni) or Unrounded ",
+                      "(Qwen3-Omni)");
+  }
 }
 
 /// Returns the number of tokens of a checked part.
@@ -111,7 +144,7 @@ inline Index tokens_of(const PromptPart& part) noexcept {
 }
 
 /// Appends the ids of one row and returns the next position of text.
-inline Index append_prompt(ListView<PromptPart> parts, std::array<std::vector<double>, 3>& ids) {
+inline double append_prompt(ListView<PromptPart> parts, std::array<std::vector<double>, 3>& ids) {
   constexpr auto function = "prompt_positions";
   auto tokens = static_cast<Index>(ids[0].size());
   for (const PromptPart& part : parts) {
@@ -129,29 +162,34 @@ inline Index append_prompt(ListView<PromptPart> parts, std::array<std::vector<do
     ids[1].push_back(h);
     ids[2].push_back(w);
   };
-  Index next = 0;
+  double next = 0;
+  const auto require_room = [&next](Index count) {
+    if (next > 0x1p53 - static_cast<double>(count)) {
+      fail<PositionError>(function, "positions must lie within 2^53, but ", count,
+                          " follow the position ", next - 1);
+    }
+  };
   for (const PromptPart& part : parts) {
     for (Index i = 0; i < part.padding; ++i) push(1, 1, 1);
-    for (Index i = 0; i < part.text; ++i) {
-      const auto p = static_cast<double>(next++);
-      push(p, p, p);
-    }
+    require_room(part.text);
+    for (Index i = 0; i < part.text; ++i, ++next) push(next, next, next);
     if (!is_image(part) || tokens_of(part) == 0) continue;
     const Index rows = part.rows / part.merge, cols = part.cols / part.merge;
-    const auto start = static_cast<double>(next);
+    const double start = next;
+    require_room((std::max)(rows, cols));
+    next += static_cast<double>((std::max)(rows, cols));
     for (Index frame = 0; frame < part.frames; ++frame) {
-      const double time = std::floor(static_cast<double>(frame) * part.frame_step);
-      if (!(start + time <= 0x1p53)) {
+      const double product = static_cast<double>(frame) * part.frame_step;
+      const double time = part.frame_times == FrameTimes::Unrounded ? product : std::floor(product);
+      if (!(start + time < 0x1p53)) {
         fail<PositionError>(function, "positions must lie within 2^53, but frame ", frame,
                             " is at ", start + time);
       }
       for (Index cell = 0; cell < rows * cols; ++cell) {
         const Index row = cell / cols, col = cell % cols;
         push(start + time, start + static_cast<double>(row), start + static_cast<double>(col));
-        next =
-            (std::max)({next, static_cast<Index>(start + time) + 1,
-                        static_cast<Index>(start) + row + 1, static_cast<Index>(start) + col + 1});
       }
+      next = (std::max)(next, start + time + 1);
     }
   }
   return next;
@@ -159,18 +197,18 @@ inline Index append_prompt(ListView<PromptPart> parts, std::array<std::vector<do
 
 inline PromptPositions prompt_positions_of(ListView<std::vector<PromptPart>> prompts) {
   std::array<std::vector<double>, 3> ids;
-  std::vector<Index> deltas;
+  std::vector<double> deltas;
   std::size_t length = 0;
   for (std::size_t b = 0; b < prompts.size(); ++b) {
     const std::size_t before = ids[0].size();
-    const Index next = append_prompt(prompts[b], ids);
+    const double next = append_prompt(prompts[b], ids);
     const std::size_t size = ids[0].size() - before;
     if (b == 0) length = size;
     if (size != length) {
       fail<ShapeError>("prompt_positions", "all prompts must have the same number of ",
                        "tokens, padding included, but have ", length, " and ", size);
     }
-    deltas.push_back(next - static_cast<Index>(size));
+    deltas.push_back(next - static_cast<double>(size));
   }
   const auto batch = static_cast<Index>(prompts.size());
   return {Positions::axes({Positions::real(batch, ids[0]), Positions::real(batch, ids[1]),
@@ -182,10 +220,14 @@ inline PromptPositions prompt_positions_of(ListView<std::vector<PromptPart>> pro
 
 /// Computes the ids (t, h, w) of a batch of prompts, as in Qwen2-VL. Text counts up with t = h = w.
 /// An image that starts at position p has t = p + time of the frame, h = p + row, w = p + column of
-/// its merged grid, in row-major order. Later text continues above the largest of these.
-///   Throws: ConfigError for a part that contradicts itself; ShapeError if rows of the batch differ
-///           in length (pad them); PositionError
-///   Source: arXiv 2409.12191, section 2.1; Hugging Face's get_rope_index
+/// its merged grid, in row-major order. Later text continues at the largest of these plus 1.
+///   Throws:   ConfigError for a part that contradicts itself; ShapeError if rows of the batch
+///             differ in length (pad them); PositionError
+///   Accuracy: times are computed in double; Qwen2.5-Omni's and Qwen3-Omni's classes compute them in
+///             float32
+///   Source:   arXiv 2409.12191, section 2.1; get_rope_index() of transformers, qwen2_5_vl (4.57.1),
+///             qwen2_5_omni, qwen3_omni_moe (5.24.0). In 5.24.0 text after a video of qwen2_vl,
+///             qwen2_5_vl and the like continues after the longer side of a frame instead
 inline PromptPositions prompt_positions(std::span<const std::vector<PromptPart>> prompts) {
   return detail::prompt_positions_of({prompts.data(), prompts.size()});
 }

@@ -4,10 +4,13 @@
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/attention_memory.hpp>
 #include <posenc/attention/detail/attend.hpp>
+#include <posenc/core/detail/compiled.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
+#include <posenc/kv/detail/kv_transfer.hpp>
 #include <posenc/kv/kv_cache.hpp>
 #include <posenc/tensor/detail/check_offsets.hpp>
+#include <posenc/tensor/detail/erased_device.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -99,16 +102,62 @@ Index check_cache(const char* function, const HeadsView<const T>& q, const Cache
   return longest;
 }
 
+/// Throws ShapeError if a sequence has no key for its queries, or fewer keys than queries under
+/// Causal::BottomRight. Queries without keys are legal where query_starts says so.
+template <Scalar T, class Cache>
+void check_cached_keys(const char* function, const HeadsView<const T>& q, const Cache& cache,
+                       std::span<const Index> sequences, const AttentionOptions<T>& options) {
+  if (!options.query_starts.empty()) return;
+  const RaggedBatch runs{sequences, options.cu_seqlens_q, q.seq};
+  for (Index n = 0; n < runs.size(); ++n) {
+    const Index queries = runs.count(n), keys = cache.length(runs.sequence(n));
+    const bool fits = options.causal == Causal::BottomRight ? queries <= keys : keys > 0;
+    if (queries == 0 || fits) continue;
+    fail<ShapeError>(function, "sequence ", runs.sequence(n), " of the cache has ", keys,
+                     " keys for ", queries,
+                     " queries: append() the keys of the queries first, or set query_starts");
+  }
+}
+
+/// Part of attend_to_cache() that does not depend on the types of device and bias.
+template <class Tier, Scalar T, Scalar S, class Bias>
+void attend_to_cache_erased(const ErasedDevice& device, const HeadsView<const T>& q,
+                            const KvCache<S>& cache, std::span<const Index> sequences,
+                            const HeadsView<T>& out, const AttentionOptions<T>& options,
+                            const Bias& bias, const AttentionMemory<T>& memory,
+                            const InternalOptions& internal) {
+  const Index longest = check_cache<T>(internal.function, q, cache, sequences, out, options);
+  check_cached_keys<T>(internal.function, q, cache, sequences, options);
+  attend<Tier>(device, q, CacheKvSource<S>(cache, sequences), longest, cache.value_dim(), out,
+               options, bias, memory, internal);
+}
+
+#define POSENC_DETAIL_ATTEND_TO_CACHE(EXTERN, T, S)                                              \
+  EXTERN template void attend_to_cache_erased<tier::Best, T, S, ErasedBias<T>>(                  \
+      const ErasedDevice&, const HeadsView<const T>&, const KvCache<S>&, std::span<const Index>, \
+      const HeadsView<T>&, const AttentionOptions<T>&, const ErasedBias<T>&,                     \
+      const AttentionMemory<T>&, const InternalOptions&);
+#define POSENC_DETAIL_ATTEND_TO_SAME_CACHE(EXTERN, T) POSENC_DETAIL_ATTEND_TO_CACHE(EXTERN, T, T)
+POSENC_DETAIL_DECLARE_COMPILED(POSENC_DETAIL_ATTEND_TO_SAME_CACHE)
+POSENC_DETAIL_DECLARE_COMPILED_MIXED(POSENC_DETAIL_ATTEND_TO_CACHE)
+
 /// Runs attention() over a cache on the given tier.
 template <class Tier, Device D, Scalar T, Scalar S, class Bias>
 void attend_to_cache(const D& device, const HeadsView<const T>& q, const KvCache<S>& cache,
                      std::span<const Index> sequences, const HeadsView<T>& out,
                      const AttentionOptions<T>& options, const Bias& bias,
                      const AttentionMemory<T>& memory, const InternalOptions& internal = {}) {
-  const Index longest = check_cache<T>(internal.function, q, cache, sequences, out, options);
-  attend<Tier>(device, q, CacheKvSource<S>(cache, sequences), longest, cache.value_dim(), out,
-               options, bias, memory, internal);
+  with_erased_bias<T>(bias, [&](const auto& erased) {
+    attend_to_cache_erased<Tier, T, S>(ErasedDevice(device), q, cache, sequences, out, options,
+                                       erased, memory, internal);
+  });
 }
+
+/// Parameter of a diagnostic overload that accepts caches alone.
+struct AnyCache {
+  template <class S>
+  constexpr AnyCache(const KvCache<S>&) noexcept {}  // NOLINT: converts from every cache
+};
 
 template <class Q, class S, class T>
 inline constexpr bool same_compute = [] {
@@ -151,14 +200,16 @@ constexpr void diagnose_cached_attention() {
 ///             its sequence
 ///   Ring:     options.window must not reach evicted keys
 ///   Device:   as for attention() over tensors
-///   Throws:   ShapeError, ConfigError, PositionError, before anything is written
+///   Throws:   ShapeError, ConfigError, PositionError, before anything is written. Without
+///             options.query_starts also ShapeError if a sequence with queries has no keys, or fewer
+///             keys than queries under Causal::BottomRight: append() was forgotten
 ///   Accuracy: arithmetic is in Compute<T>, for any element type of the cache
 ///   Cost:     reads the visible keys and values once per group of query heads that share a KV head
 template <Scalar T, Scalar S, class Bias = NoBias, Device D = detail::CallingThread>
 requires std::same_as<Compute<T>, Compute<S>>
 void attention(HeadsView<const std::type_identity_t<T>> q, const KvCache<S>& cache,
                ListView<Index> sequences, HeadsView<T> out,
-               const AttentionOptions<std::type_identity_t<T>>& options = {}, const Bias& bias = {},
+               const AttentionOptions<std::type_identity_t<T>>& options, const Bias& bias = {},
                const AttentionMemory<std::type_identity_t<T>>& memory = {}, const D& device = {}) {
   detail::attend_to_cache<tier::Best, D, T>(device, q, cache, sequences, out, options, bias,
                                             memory);
@@ -174,5 +225,10 @@ requires(!detail::attends_cache<Q, S, Sequences, T>) void attention(
     const detail::DiagnosticMemory<T>& = {}, const D& = {}) {
   detail::diagnose_cached_attention<Q, S, Sequences, T>();
 }
+
+// Tensors and a cache that match, followed by arguments that do not, or by none.
+template <class...>
+void attention(detail::RefusedHeads<detail::OptionsRule>, detail::AnyCache, detail::AnyArgument,
+               detail::RefusedHeads<detail::OptionsRule>, ...);
 
 POSENC_END

@@ -48,7 +48,8 @@ class CacheKvSource;
 ///             share blocks until one of them is written there. truncate() and clear() always
 ///             succeed, and return blocks to the pool, as the destructor does
 ///   Device:   the device writes only where no sequence holds keys. The calling thread overwrites
-///             keys after the device has succeeded, so a device that throws leaves caches unchanged
+///             keys after the device has succeeded, so a device that throws leaves caches unchanged.
+///             Eigen's pool does not throw: std::bad_alloc on one of its threads ends the program
 ///   Threads:  const calls may run concurrently. Other calls may run beside them if they are for
 ///             other sequences
 ///   Layout:   keys [sequence][head][key / 32][D][32], in bfloat16 [..][ceil(D / 2)][32][2] with
@@ -384,6 +385,7 @@ class KvCache {
   template <class T, Device D>
   void append_packed(const D& device, const detail::RaggedBatch& runs, HeadsView<const T> k,
                      HeadsView<const T> v) {
+    detail::check_extents("KvCache::append", "k", k);
     detail::check_offsets("KvCache::append", "cu_seqlens", runs.offsets, runs.tokens,
                           runs.sequences.size());
     append_batch<T>(device, runs, k, v);

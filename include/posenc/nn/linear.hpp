@@ -3,10 +3,12 @@
 
 #include <posenc/attention/workspace.hpp>
 #include <posenc/core/config.hpp>
+#include <posenc/core/detail/compiled.hpp>
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/nn/detail/linear_passes.hpp>
 #include <posenc/nn/linear_parameters.hpp>
 #include <posenc/simd/tier.hpp>
+#include <posenc/tensor/detail/erased_device.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -75,7 +77,7 @@ struct Linear : LinearParameters<T> {
     detail::check_projection("Linear::apply", *this, x, out);
     AttentionWorkspace local_workspace;
     detail::linear_forward<tier::Best, Order>(
-        device,
+        detail::ErasedDevice(device),
         detail::arenas_of(workspace_or_none == nullptr ? local_workspace : *workspace_or_none),
         *this, x, out);
   }
@@ -98,7 +100,7 @@ struct Linear : LinearParameters<T> {
     detail::check_linear_backward("Linear::backward", *this, x, grad_out, grad_x, gradient);
     AttentionWorkspace local_workspace;
     detail::linear_backward<tier::Best>(
-        device,
+        detail::ErasedDevice(device),
         detail::arenas_of(workspace_or_none == nullptr ? local_workspace : *workspace_or_none),
         *this, x, grad_out, grad_x, gradient);
   }
@@ -107,5 +109,22 @@ struct Linear : LinearParameters<T> {
 /// Linear layer whose order of sums is the same for any number of tokens.
 template <class T>
 using FixedOrderLinear = Linear<T, SumOrder::Fixed>;
+
+#define POSENC_DETAIL_LINEAR(EXTERN, T, ORDER)                         \
+  EXTERN template void linear_forward<tier::Best, ORDER>(              \
+      const ErasedDevice&, ScratchArenas&, const LinearParameters<T>&, \
+      const EmbeddingsView<const T>&, const EmbeddingsView<T>&);
+#define POSENC_DETAIL_LINEARS(EXTERN, T)                                                        \
+  POSENC_DETAIL_LINEAR(EXTERN, T, SumOrder::Any)                                                \
+  POSENC_DETAIL_LINEAR(EXTERN, T, SumOrder::Fixed)                                              \
+  EXTERN template void linear_backward<tier::Best>(                                             \
+      const ErasedDevice&, ScratchArenas&, const LinearParameters<T>&, EmbeddingsView<const T>, \
+      EmbeddingsView<const T>, EmbeddingsView<T>, LinearParameters<T>&);
+#if POSENC_COMPILED
+namespace detail {
+POSENC_DETAIL_LINEARS(extern, float)
+POSENC_DETAIL_LINEARS(extern, double)
+}  // namespace detail
+#endif
 
 POSENC_END

@@ -45,8 +45,9 @@ POSENC_BEGIN
 ///               RelativeBias, which is multiplied with the rotated queries unless it has queries
 ///               of its own
 ///   Projection: a model of LinearProjection: Linear, FixedOrderLinear, or a user's type
-///   Scale:      options.scale or 1 / sqrt(head_dim), times options.softmax_scale_multiplier, times
-///               rotary.softmax_scale_multiplier()
+///   Scale:      options.scale or 1 / sqrt(head_dim), times rotary.softmax_scale_multiplier(), which
+///               options.softmax_scale_multiplier may repeat. If that of the encoding is 1, the
+///               options' applies; two that differ are a ConfigError
 ///   Norm:       config.qk_norm normalises queries and keys between projection and rotation; see
 ///               QkNorm
 ///   Positions:  [B or 1, S], for the rotary encoding, and for bias, dropout, temperature (of the
@@ -72,7 +73,7 @@ POSENC_BEGIN
 ///               largest output, without a norm
 ///   Source:     arXiv 1706.03762, section 3.2.2; weights have the layout of torch.nn.Linear
 template <class T, class Rotary = NoRotation, class Bias = NoBias, class Projection = Linear<T>>
-class MultiHeadAttention : detail::ForwardDiagnostics<T> {
+class MultiHeadAttention : detail::ModuleDiagnostics {
   static_assert(std::same_as<T, float> || std::same_as<T, double>,
                 "posenc::MultiHeadAttention: T must be float or double, as projections are");
   static_assert(
@@ -93,8 +94,8 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
   /// Type of the gradients that zero_gradients() returns and backward() adds to.
   using Gradients = MultiHeadGradients<T, detail::GradientOf<Projection>, detail::GradientOf<Bias>>;
 
-  using detail::ForwardDiagnostics<T>::backward;
-  using detail::ForwardDiagnostics<T>::forward;
+  using detail::ModuleDiagnostics::backward;
+  using detail::ModuleDiagnostics::forward;
 
   /// Constructs a module whose projections are zero and whose norms have the factor 1; load
   /// parameters or call randomize().
@@ -123,7 +124,7 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
   ///             after it had begun to write
   template <Device D = detail::CallingThread>
   void forward(EmbeddingsView<const T> x, const Positions& positions, EmbeddingsView<T> out,
-               const AttentionOptions<T>& options = {}, const MultiHeadMemory<T>& memory = {},
+               const AttentionOptions<T>& options, const MultiHeadMemory<T>& memory = {},
                const D& device = {}) const {
     forward(x, positions, x, x, positions, out, options, memory, device);
   }
@@ -135,7 +136,7 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
   void forward(EmbeddingsView<const T> x, const Positions& query_positions,
                EmbeddingsView<const T> keys_from, EmbeddingsView<const T> values_from,
                const Positions& key_positions, EmbeddingsView<T> out,
-               const AttentionOptions<T>& options = {}, const MultiHeadMemory<T>& memory = {},
+               const AttentionOptions<T>& options, const MultiHeadMemory<T>& memory = {},
                const D& device = {}) const {
     const Inputs inputs{x, keys_from, values_from};
     detail::check_forward(config_, inputs, query_positions, key_positions, out, options);
@@ -159,7 +160,7 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
   /// throws leaves no pass in the tape.
   template <Device D = detail::CallingThread>
   void forward(EmbeddingsView<const T> x, const Positions& positions, EmbeddingsView<T> out,
-               MultiHeadTape<T>& tape, const AttentionOptions<T>& options = {},
+               MultiHeadTape<T>& tape, const AttentionOptions<T>& options,
                const MultiHeadMemory<T>& memory = {}, const D& device = {}) const {
     record(device, {x, x, x}, positions, nullptr, out, tape, options, memory);
   }
@@ -168,7 +169,7 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
   void forward(EmbeddingsView<const T> x, const Positions& query_positions,
                EmbeddingsView<const T> keys_from, EmbeddingsView<const T> values_from,
                const Positions& key_positions, EmbeddingsView<T> out, MultiHeadTape<T>& tape,
-               const AttentionOptions<T>& options = {}, const MultiHeadMemory<T>& memory = {},
+               const AttentionOptions<T>& options, const MultiHeadMemory<T>& memory = {},
                const D& device = {}) const {
     record(device, {x, keys_from, values_from}, query_positions, &key_positions, out, tape, options,
            memory);
@@ -235,7 +236,7 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
   ///   Throws:   ShapeError, ConfigError, PositionError, before the cache or out is written;
   ///             std::bad_alloc, or what a user's bias or projection throws. The cache is unchanged
   ///             then, and so is out, unless a user's output projection failed after it had begun
-  ///             to write
+  ///             to write. On a thread of Eigen's pool an exception ends the program instead
   template <Scalar S, Device D = detail::CallingThread>
   requires std::same_as<Compute<S>, T>
   void forward(EmbeddingsView<const T> x, const Positions& positions, KvCache<S>& cache,
@@ -397,7 +398,7 @@ class MultiHeadAttention : detail::ForwardDiagnostics<T> {
       return positions != nullptr && reads_positions(options, *positions) ? positions : nullptr;
     };
     return {.function = function,
-            .scale_multiplier = rotary_.softmax_scale_multiplier(),
+            .encoding_multiplier = rotary_.softmax_scale_multiplier(),
             .positions = {read(query_positions), read(key_positions)}};
   }
 

@@ -92,9 +92,9 @@ class ParameterMatrix {
   }
 
   /// Returns a view of the matrix, valid while the matrix keeps its memory.
-  MatrixView<T> view() noexcept { return {data(), rows_, cols_, cols_}; }
+  MatrixView<T> view() noexcept { return {data(), rows(), cols(), cols()}; }
   /// Overload of view() for a const matrix.
-  MatrixView<const T> view() const noexcept { return {data(), rows_, cols_, cols_}; }
+  MatrixView<const T> view() const noexcept { return {data(), rows(), cols(), cols()}; }
 
   /// Compares as numbers: 0 == -0, and NaN equals nothing.
   friend bool operator==(const ParameterMatrix& a, const ParameterMatrix& b) noexcept {

@@ -148,16 +148,16 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
     const auto plans = plan_heads(tensors);
     const detail::Direction direction = detail::direction_of(call);
     const bool shared = positions.batch() == 1;
-    const Index rows = shared ? x.batch : 1;  // batch rows that share one set of angles
+    const Index rows = shared ? Index{x.batch} : 1;  // batch rows that share one set of angles
     const double bytes = static_cast<double>(x.heads * slice_.pairs * 2) * sizeof(In);
     detail::parallel_for(
-        device, shared ? x.seq : x.batch * x.seq, bytes * static_cast<double>(rows), bytes / 2,
-        [&](Index unit, Index unit_end) {
+        device, shared ? Index{x.seq} : x.batch * x.seq, bytes * static_cast<double>(rows),
+        bytes / 2, [&](Index unit, Index unit_end) {
           detail::MixedAngles angles(config_.axes, slice_.pairs);
           while (unit < unit_end) {
             const Index b = shared ? 0 : unit / x.seq, s = unit - b * x.seq;
             const Index seq =
-                angles.add_tokens(positions, b, s, (std::min)(x.seq, s + unit_end - unit));
+                angles.add_tokens(positions, b, s, (std::min)(Index{x.seq}, s + unit_end - unit));
             rotate_tokens(plans, direction, angles, b, rows, s, seq);
             for (const detail::RotationOperand<In, Out>& operand : tensors) {
               if (!detail::share_data(operand.in, operand.out))
@@ -247,6 +247,7 @@ void accumulate_frequency_gradient(const MixedRope<Pairing>& rope,
   constexpr auto function = "accumulate_frequency_gradient";
   const MixedRopeConfig& config = rope.config();
   const detail::RotarySlice slice{config.rotary_offset, config.rotary_dim / 2};
+  detail::check_extents(function, "rotated", y);
   if (y.heads != config.heads) {
     detail::fail<ShapeError>(function, "there are frequencies for ", config.heads, " heads; x is ",
                              y.extents());

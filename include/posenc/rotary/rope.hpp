@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/detail/compiled.hpp>
 #include <posenc/core/detail/double_double.hpp>
 #include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/frequency/frequencies.hpp>
@@ -232,44 +233,51 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
   template <Scalar In, Scalar Out, std::size_t Count, Device D>
   void apply(detail::RotaryCall call, const D& device,
              const std::array<detail::RotationOperand<In, Out>, Count>& tensors,
-             const Positions& positions) const {
-    const char* const function = detail::name_of(names, call);
-    for (const detail::RotationOperand<In, Out>& x : tensors) {
-      detail::check_rotation(function, x, slice_);
-      detail::check_positions(function, positions, x.in.batch, x.in.seq, axes_.axis_count(),
-                              x.in.extents());
-      detail::check_same_tokens(function, tensors[0].in, x.in);
-    }
-    detail::check_kind(function, positions, axes_.kind());
-    detail::check_max_angle(function, oscillator_, positions);
-    using C = Compute<In>;
-    const detail::Direction direction = detail::direction_of(call);
-    const HeadsView<const In>& shape = tensors[0].in;
-    constexpr Index max_pairs = 128;
-    // A single token, as in decoding: setting up the loop over blocks would take a tenth of its
-    // time.
-    if (shape.batch == 1 && shape.seq == 1 && direction == detail::Direction::Forward &&
-        slice_.pairs <= max_pairs) {
-      alignas(64) C cos[static_cast<std::size_t>(max_pairs)];
-      alignas(64) C sin[static_cast<std::size_t>(max_pairs)];
-      compute_cos_sin(positions, 0, 0, 1, 0, slice_.pairs, &cos[0], &sin[0]);
-      detail::rotate_token<Pairing>(tensors, slice_, &cos[0], &sin[0]);
-      return;
-    }
-    const auto plans = detail::plan_rotations(tensors, slice_);
-    detail::rotate_tensors<Pairing, D, In, Out>(
-        device, plans, direction, frequencies_.attention_factor(), positions.batch() == 1,
-        [&](Index b, Index s, Index seq, Index first, Index count, C* cos, C* sin) {
-          compute_cos_sin(positions, b, s, seq, first, count, cos, sin);
-          return detail::CosSinRows<C>{cos, sin, count};
-        });
-  }
+             const Positions& positions) const;
 
   Frequencies frequencies_;
   detail::Oscillator oscillator_;
   PairAxes axes_;
   detail::RotarySlice slice_;
 };
+
+// Outside of the class, see Oscillator::cos_sin_row().
+template <class Pairing>
+template <Scalar In, Scalar Out, std::size_t Count, Device D>
+void Rope<Pairing>::apply(detail::RotaryCall call, const D& device,
+                          const std::array<detail::RotationOperand<In, Out>, Count>& tensors,
+                          const Positions& positions) const {
+  const char* const function = detail::name_of(names, call);
+  for (const detail::RotationOperand<In, Out>& x : tensors) {
+    detail::check_rotation(function, x, slice_);
+    detail::check_positions(function, positions, x.in.batch, x.in.seq, axes_.axis_count(),
+                            x.in.extents());
+    detail::check_same_tokens(function, tensors[0].in, x.in);
+  }
+  detail::check_kind(function, positions, axes_.kind());
+  detail::check_max_angle(function, oscillator_, positions);
+  using C = Compute<In>;
+  const detail::Direction direction = detail::direction_of(call);
+  const HeadsView<const In>& shape = tensors[0].in;
+  constexpr Index max_pairs = 128;
+  // A single token, as in decoding: setting up the loop over blocks would take a tenth of its
+  // time.
+  if (shape.batch == 1 && shape.seq == 1 && direction == detail::Direction::Forward &&
+      slice_.pairs <= max_pairs) {
+    alignas(64) C cos[static_cast<std::size_t>(max_pairs)];
+    alignas(64) C sin[static_cast<std::size_t>(max_pairs)];
+    compute_cos_sin(positions, 0, 0, 1, 0, slice_.pairs, &cos[0], &sin[0]);
+    detail::rotate_token<Pairing>(tensors, slice_, &cos[0], &sin[0]);
+    return;
+  }
+  const auto plans = detail::plan_rotations(tensors, slice_);
+  detail::rotate_tensors<Pairing, D, In, Out>(
+      device, plans, direction, frequencies_.attention_factor(), positions.batch() == 1,
+      [&](Index b, Index s, Index seq, Index first, Index count, C* cos, C* sin) {
+        compute_cos_sin(positions, b, s, seq, first, count, cos, sin);
+        return detail::CosSinRows<C>{cos, sin, count};
+      });
+}
 
 /// Adds the gradient of the frequencies: grad_inv_freq[i] += sum of p (dy1 y0 - dy0 y1) over batch
 /// rows, positions and heads. y is the result of rope.rotate(), and grad_y is the gradient of the
@@ -295,5 +303,17 @@ void accumulate_frequency_gradient(const Rope<Pairing>& rope,
         sum = mul_add(positions.at(b, s, rope.axes().axis(i)), gradient, sum);
       });
 }
+
+#define POSENC_DETAIL_ROPE_CALLS(EXTERN, T, COUNT)                                      \
+  EXTERN template void Rope<Interleaved>::apply(                                        \
+      detail::RotaryCall, const detail::CallingThread&,                                 \
+      const std::array<detail::RotationOperand<T, T>, COUNT>&, const Positions&) const; \
+  EXTERN template void Rope<HalfRotate>::apply(                                         \
+      detail::RotaryCall, const detail::CallingThread&,                                 \
+      const std::array<detail::RotationOperand<T, T>, COUNT>&, const Positions&) const;
+#define POSENC_DETAIL_ROPES(EXTERN, T)   \
+  POSENC_DETAIL_ROPE_CALLS(EXTERN, T, 1) \
+  POSENC_DETAIL_ROPE_CALLS(EXTERN, T, 2)
+POSENC_DETAIL_DECLARE_COMPILED(POSENC_DETAIL_ROPES)
 
 POSENC_END

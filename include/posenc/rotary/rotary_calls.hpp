@@ -15,14 +15,15 @@
 #include <span>
 #include <type_traits>
 
-#define POSENC_DETAIL_ROTATION_RULE                                                             \
-  "posenc: rotations take (x, positions), tensors being HeadsViews (from bshd(tensor) and its " \
-  "like), all of one element type, or in rotate_into of float and 16-bit types, positions a "   \
-  "posenc::Positions; an Eigen device may come last; rotate_all takes ({q, k}, positions)"
-
 // The calls that rotary encodings and their tables share.
 POSENC_BEGIN
 namespace detail {
+
+POSENC_DETAIL_CALL_RULE(
+    RotationRule,
+    "posenc: rotations take (x, positions), tensors being HeadsViews (from bshd(tensor) and its "
+    "like), all of one element type, or in rotate_into of float and 16-bit types, positions a "
+    "posenc::Positions; an Eigen device may come last; rotate_all takes ({q, k}, positions)");
 
 enum class RotaryCall { Rotate, RotateAll, RotateInto, Adjoint, Inverse };
 
@@ -140,37 +141,20 @@ class RotaryCalls {
   }
 
   /// Rejects other arguments at compile time, with a message that states the rule.
-  template <class T = void>
-  void rotate(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
-    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ROTATION_RULE);
-  }
+  template <class...>
+  void rotate(detail::RefusedCall<detail::RotationRule>, ...) const;
   /// Rejects other arguments at compile time, with a message that states the rule.
-  template <class T = void>
-  void rotate_all(detail::AnyBracedArguments, detail::AnyArgument, detail::AnyArgument = 0) const {
-    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ROTATION_RULE);
-  }
+  template <class...>
+  void rotate_all(detail::RefusedCall<detail::RotationRule>, ...) const;
   /// Rejects other arguments at compile time, with a message that states the rule.
-  template <class T = void>
-  void rotate_all(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0,
-                  detail::AnyArgument = 0, detail::AnyArgument = 0, detail::AnyArgument = 0) const {
-    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ROTATION_RULE);
-  }
+  template <class...>
+  void rotate_into(detail::RefusedCall<detail::RotationRule>, ...) const;
   /// Rejects other arguments at compile time, with a message that states the rule.
-  template <class T = void>
-  void rotate_into(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument,
-                   detail::AnyArgument = 0) const {
-    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ROTATION_RULE);
-  }
+  template <class...>
+  void adjoint(detail::RefusedCall<detail::RotationRule>, ...) const;
   /// Rejects other arguments at compile time, with a message that states the rule.
-  template <class T = void>
-  void adjoint(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
-    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ROTATION_RULE);
-  }
-  /// Rejects other arguments at compile time, with a message that states the rule.
-  template <class T = void>
-  void inverse(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument = 0) const {
-    static_assert(detail::dependent_false<T>, POSENC_DETAIL_ROTATION_RULE);
-  }
+  template <class...>
+  void inverse(detail::RefusedCall<detail::RotationRule>, ...) const;
 
  protected:
   /// Calls apply() of an encoding that this one holds.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/detail/aligned_vector.hpp>
+#include <posenc/core/detail/compiled.hpp>
 #include <posenc/core/detail/move_reset_index.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/rotary/detail/check_rotation.hpp>
@@ -150,34 +151,10 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
 
   template <Scalar In, Scalar Out, std::size_t Count, Device D>
   void apply(detail::RotaryCall call, const D& device,
-             const std::array<detail::RotationOperand<In, Out>, Count>& tensors) const {
-    const char* const function = detail::name_of(names, call);
-    for (const detail::RotationOperand<In, Out>& x : tensors) {
-      detail::check_rotation(function, x, slice_);
-      if (seq_ != x.in.seq || (batch_ != 1 && batch_ != x.in.batch)) {
-        detail::fail<ShapeError>(function, "the table's [", batch_, ", ", seq(),
-                                 "] must match batch and sequence of x, which is ", x.in.extents());
-      }
-      detail::check_same_tokens(function, tensors[0].in, x.in);
-    }
-    const detail::Direction direction = detail::direction_of(call);
-    const HeadsView<const In>& shape = tensors[0].in;
-    if (shape.batch == 1 && shape.seq == 1 && direction == detail::Direction::Forward) {
-      detail::rotate_token<Pairing>(tensors, slice_, cos_.data(), sin_.data());
-      return;
-    }
-    const auto plans = detail::plan_rotations(tensors, slice_);
-    detail::rotate_tensors<Pairing, D, In, Out>(
-        device, plans, direction, attention_factor_, batch_ == 1,
-        [this](Index b, Index s, Index, Index first, Index, Real*, Real*) {
-          const Index row = batch_ == 1 ? 0 : b;
-          return detail::CosSinRows<Real>{cos().row(row, s) + first, sin().row(row, s) + first,
-                                          slice_.pairs};
-        });
-  }
+             const std::array<detail::RotationOperand<In, Out>, Count>& tensors) const;
 
   EmbeddingsView<const Real> view(const Real* data) const noexcept {
-    return {data, batch_, seq_, slice_.pairs, seq_ * slice_.pairs, slice_.pairs};
+    return {data, batch_, Index{seq_}, slice_.pairs, seq_ * slice_.pairs, slice_.pairs};
   }
 
   Index batch_;
@@ -186,5 +163,49 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
   double attention_factor_;
   detail::AlignedVector<Real> cos_, sin_;
 };
+
+// Outside of the class, see Oscillator::cos_sin_row().
+template <class Pairing, std::floating_point Real>
+template <Scalar In, Scalar Out, std::size_t Count, Device D>
+void RotationTable<Pairing, Real>::apply(
+    detail::RotaryCall call, const D& device,
+    const std::array<detail::RotationOperand<In, Out>, Count>& tensors) const {
+  const char* const function = detail::name_of(names, call);
+  for (const detail::RotationOperand<In, Out>& x : tensors) {
+    detail::check_rotation(function, x, slice_);
+    const bool is_empty = batch_ == 0 && x.in.batch == 0 && seq_ == 0;
+    if (!is_empty && (seq_ != x.in.seq || (batch_ != 1 && batch_ != x.in.batch))) {
+      detail::fail<ShapeError>(function, "the table's [", batch_, ", ", seq(),
+                               "] must match batch and sequence of x, which is ", x.in.extents());
+    }
+    detail::check_same_tokens(function, tensors[0].in, x.in);
+  }
+  const detail::Direction direction = detail::direction_of(call);
+  const HeadsView<const In>& shape = tensors[0].in;
+  if (shape.batch == 1 && shape.seq == 1 && direction == detail::Direction::Forward) {
+    detail::rotate_token<Pairing>(tensors, slice_, cos_.data(), sin_.data());
+    return;
+  }
+  const auto plans = detail::plan_rotations(tensors, slice_);
+  detail::rotate_tensors<Pairing, D, In, Out>(
+      device, plans, direction, attention_factor_, batch_ == 1,
+      [this](Index b, Index s, Index, Index first, Index, Real*, Real*) {
+        const Index row = batch_ == 1 ? 0 : b;
+        return detail::CosSinRows<Real>{cos().row(row, s) + first, sin().row(row, s) + first,
+                                        slice_.pairs};
+      });
+}
+
+#define POSENC_DETAIL_TABLE_CALLS(EXTERN, T, COUNT)                   \
+  EXTERN template void RotationTable<Interleaved, Compute<T>>::apply( \
+      detail::RotaryCall, const detail::CallingThread&,               \
+      const std::array<detail::RotationOperand<T, T>, COUNT>&) const; \
+  EXTERN template void RotationTable<HalfRotate, Compute<T>>::apply(  \
+      detail::RotaryCall, const detail::CallingThread&,               \
+      const std::array<detail::RotationOperand<T, T>, COUNT>&) const;
+#define POSENC_DETAIL_TABLES(EXTERN, T)   \
+  POSENC_DETAIL_TABLE_CALLS(EXTERN, T, 1) \
+  POSENC_DETAIL_TABLE_CALLS(EXTERN, T, 2)
+POSENC_DETAIL_DECLARE_COMPILED(POSENC_DETAIL_TABLES)
 
 POSENC_END

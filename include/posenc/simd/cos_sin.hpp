@@ -25,15 +25,17 @@ struct CosSin {
 template <class P>
 struct ReducedAngle {
   P quadrant_bits;  ///< the integer plus 1.5 * 2^52; its last bits are those of the integer
-  P remainder;      ///< the remainder; at most 1/2 + 2^-4 while |position * turns| <= 2^49.4
+  P remainder;      ///< at most 0.501 up to 2^40 radians, and 0.580 (without FMA 0.643) to 2^50
 };
 
 /// A constant that rounds: its sum with x, |x| < 2^51, has x in the last bits, rounded to nearest
 /// even.
 inline constexpr double shifter = 0x1.8p52;
 
-/// Reduces position * (hi + lo) quarter turns. The rounding error of the product is recovered
-/// exactly, so the size of the product costs no accuracy.
+/// Reduces position * (hi + lo) quarter turns. The rounding error of the product is recovered, so
+/// the size of the product costs no accuracy.
+///   Accuracy: the remainder is within 1.2e-16 of its exact value (without FMA: 1.4e-16) for angles
+///             up to 2^50 radians, if |lo| <= ulp(hi) / 2
 template <class P>
 POSENC_ALWAYS_INLINE ReducedAngle<P> reduce_angle(P position, P hi, P lo) noexcept {
 #if POSENC_HAS_FMA
@@ -56,8 +58,10 @@ POSENC_ALWAYS_INLINE ReducedAngle<P> reduce_angle(P position, P hi, P lo) noexce
 #endif
 }
 
-/// Returns cos(pi/2 r) and sin(pi/2 r) for |r| <= 9/16, by minimax polynomials in r^2 with absolute
-/// error below 2.3e-19.
+/// Returns cos(pi/2 r) and sin(pi/2 r) by minimax polynomials in r^2.
+///   Accuracy: absolute errors of the polynomials for |r| <= 9/16: cos within 8.2e-18 and sin within
+///             4.3e-17, most of it by the rounding of pi/2. They grow beyond: for |r| <= 0.643 to
+///             4.7e-16 and 7.3e-17. Rounding is within 1.7e-16 and 2.3e-16 then
 template <class P>
 POSENC_ALWAYS_INLINE CosSinOf<P> cos_sin_reduced(P r) noexcept {
   const auto next = [u = r * r](P polynomial, double coefficient) {
@@ -85,7 +89,7 @@ POSENC_ALWAYS_INLINE CosSinOf<P> cos_sin_reduced(P r) noexcept {
 
 /// Returns cos and sin of position * (hi + lo) quarter turns in every lane, where hi + lo is
 /// inv_freq * 2 / pi.
-///   Accuracy: absolute error <= 4e-16 for angles |position * inv_freq| <= 2^40 and <= 1e-13 up to
+///   Accuracy: absolute error <= 4e-16 for angles |position * inv_freq| <= 2^40 and <= 1e-15 up to
 ///             2^50, with hi + lo taken as exact; position 0 gives exactly 1 and 0; cos is even,
 ///             sin odd
 ///   Bits:     every lane of every tier with FMA returns the same bits

@@ -19,7 +19,9 @@ POSENC_BEGIN
 ///
 /// A call blocks until the threads of the device are done. Do not call from one of these threads:
 /// there may be no thread left to do the work.
-///   Bits: do not depend on the device
+///   Throws: a call throws what parallelFor() does. Eigen's pool does not pass on exceptions of its
+///           threads: one of them, such as std::bad_alloc for the pool's tasks, ends the program
+///   Bits:   do not depend on the device
 template <class D>
 concept Device = requires(const D& device) {
   { device.numThreads() } -> std::convertible_to<Index>;

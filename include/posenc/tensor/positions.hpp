@@ -64,7 +64,8 @@ class Positions {
   /// Returns explicit ids [S] for every batch row.
   static Positions ids(ListView<Index> ids_of_row) { return from_ids(1, ids_of_row); }
 
-  /// Returns explicit ids [B, S], row-major, for example of padded rows or speculative trees.
+  /// Returns explicit ids [B, S], row-major, for example of padded rows or speculative trees. Those of
+  /// no batch row, ids(0, {}), fit every tensor [0, S].
   static Positions ids(Index batch, ListView<Index> ids_of_batch) {
     return from_ids(batch, ids_of_batch);
   }
@@ -276,6 +277,39 @@ class Positions {
     }
     p.kind_ = kind_;
     p.max_magnitude_ = max_magnitude_;
+    return p;
+  }
+
+  /// Returns the positions of tokens first .. first + count - 1 of every batch row, on all axes and of
+  /// the same kind: a chunk of a prompt. That of a view is a view of the same ids.
+  ///   Throws: ShapeError unless these tokens exist
+  ///   Cost:   no allocation for range(), starts() and view() but one number per batch row of
+  ///           starts(); other forms copy the chunk
+  Positions slice(Index first, Index count) const {
+    constexpr auto function = "Positions::slice";
+    if (first < 0 || count < 0 || count > count_ || first > count_ - count) {
+      detail::fail<ShapeError>(function, "the slice of ", count, " positions from ", first,
+                               " on must lie within the ", this->count(), " positions");
+    }
+    Positions p(function, form_, batch_, count, axes_);
+    p.kind_ = kind_;
+    p.range_start_ = range_start_ + static_cast<double>(first);
+    p.ids_ = ids_.from(first);
+    if (form_ == Form::Starts) {
+      p.values_ = values_;
+      for (double& start : p.values_) start += static_cast<double>(first);
+    }
+    // A loop over the batch rows of no positions could be endless.
+    for (Index axis = 0; count != 0 && axis < axes_; ++axis) {
+      for (Index b = 0; b < batch_; ++b) {
+        const bool is_run = form_ == Form::Range || form_ == Form::Starts;
+        const Index step = is_run && count > 1 ? count - 1 : 1;  // from end to end of a run
+        for (Index s = 0; s < count; s += step) {
+          const double position = at(b, first + s, axis);
+          form_ == Form::Table ? p.push(position) : p.update_stats(position);
+        }
+      }
+    }
     return p;
   }
 
@@ -505,13 +539,20 @@ inline void check_kind(const char* function, const Positions& positions, Positio
   }
 }
 
+/// True if positions are those of B x S tokens. Positions of no batch row, as of ids(0, {}), have no
+/// count of their own.
+inline bool positions_fit(const Positions& positions, Index batch, Index seq) noexcept {
+  if (positions.batch() == 0 && batch == 0 && positions.count() == 0) return true;
+  return positions.count() == seq && (positions.batch() == 1 || positions.batch() == batch);
+}
+
 /// Throws ShapeError unless positions describe the B x S tokens of a tensor on the given number of
 /// axes.
 template <std::size_t Rank>
 void check_positions(const char* function, const Positions& positions, Index batch, Index seq,
                      Index axes, const std::array<Index, Rank>& extents) {
   check_axes(function, positions, axes);
-  if (positions.count() != seq || (positions.batch() != 1 && positions.batch() != batch)) {
+  if (!positions_fit(positions, batch, seq)) {
     fail<ShapeError>(function, "positions [", positions.batch(), ", ", positions.count(),
                      "] must match batch and sequence of x, which is ",
                      std::span<const Index>(extents));

@@ -4,6 +4,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/extent.hpp>
 #include <posenc/tensor/scalar.hpp>
 
 #include <algorithm>
@@ -21,7 +22,12 @@
 // tensor/adapt.hpp and tensor/eigen.hpp. For raw pointers, fill the fields by name.
 //
 // An omitted stride is that of a dense tensor with these extents and the axes in the order of the
-// fields. It is computed at initialisation: if you assign extents later, assign the strides, too.
+// fields. It is computed at initialisation: if you assign extents later, assign the strides, too, or
+// they count as omitted.
+//
+// Extents have no default. A function throws ShapeError if one is omitted, and names it. A view that
+// is omitted as a whole, `{}`, is allowed where a docstring calls it optional: a mask, a gradient,
+// log-sum-exps, weights. Such a view has no data, and is not read or computed.
 //
 // Inputs may have any strides: 0 repeats the same elements along an axis (a broadcast), and a
 // negative stride goes backwards. Outputs may have negative strides, but no two of their elements
@@ -31,9 +37,12 @@ POSENC_BEGIN
 
 namespace detail {
 
-/// Returns the stride of an axis over dense inner axes. If an Index cannot hold it, returns the
-/// largest Index, which later checks reject.
-constexpr Index dense_stride(std::initializer_list<Index> inner) noexcept {
+/// Returns the stride of an axis over dense inner axes, omitted if one of them is. If an Index
+/// cannot hold it, returns the largest Index, which later checks reject.
+constexpr Extent dense_stride(std::initializer_list<Index> inner) noexcept {
+  for (const Extent extent : inner) {
+    if (extent.is_omitted()) return extent;
+  }
   return checked_mul_or((std::numeric_limits<Index>::max)(), inner);
 }
 
@@ -46,16 +55,16 @@ struct HeadsView {
 
   /// Address of element [0, 0, 0, 0].
   T* data = nullptr;
-  Index batch = 0,  ///< number of batch rows B
-      seq = 0,      ///< number of tokens S
-      heads = 0,    ///< number of heads H
-      dim = 0;      ///< number of features per head D
+  Extent batch = {},  ///< number of batch rows B
+      seq = {},       ///< number of tokens S
+      heads = {},     ///< number of heads H
+      dim = {};       ///< number of features per head D
   /// Distance between consecutive batch rows, in elements.
-  Index batch_stride = detail::dense_stride({seq, heads, dim});
+  Extent batch_stride = detail::dense_stride({seq, heads, dim});
   /// Distance between consecutive tokens, in elements.
-  Index seq_stride = detail::dense_stride({heads, dim});
+  Extent seq_stride = detail::dense_stride({heads, dim});
   /// Distance between consecutive heads, in elements.
-  Index head_stride = dim;
+  Extent head_stride = dim;
 
   /// Returns the D contiguous features of head h of token s of batch row b; `data` if D is 0, because
   /// the strides of a view without elements may be any numbers.
@@ -63,7 +72,7 @@ struct HeadsView {
     return data + (dim == 0 ? 0 : b * batch_stride + s * seq_stride + h * head_stride);
   }
   /// True if there are no elements.
-  bool empty() const noexcept { return batch == 0 || seq == 0 || heads == 0 || dim == 0; }
+  bool empty() const noexcept { return batch <= 0 || seq <= 0 || heads <= 0 || dim <= 0; }
   /// Returns the extents [B, S, H, D].
   std::array<Index, 4> extents() const noexcept { return {batch, seq, heads, dim}; }
   /// Returns a view of the same elements that cannot write them.
@@ -79,20 +88,20 @@ struct EmbeddingsView {
 
   /// Address of element [0, 0, 0].
   T* data = nullptr;
-  Index batch = 0,  ///< number of batch rows B
-      seq = 0,      ///< number of tokens S
-      dim = 0;      ///< number of features D
+  Extent batch = {},  ///< number of batch rows B
+      seq = {},       ///< number of tokens S
+      dim = {};       ///< number of features D
   /// Distance between consecutive batch rows, in elements.
-  Index batch_stride = detail::dense_stride({seq, dim});
+  Extent batch_stride = detail::dense_stride({seq, dim});
   /// Distance between consecutive tokens, in elements.
-  Index seq_stride = dim;
+  Extent seq_stride = dim;
 
   /// Returns the D contiguous features of token s of batch row b; `data` if D is 0.
   T* row(Index b, Index s) const noexcept {
     return data + (dim == 0 ? 0 : b * batch_stride + s * seq_stride);
   }
   /// True if there are no elements.
-  bool empty() const noexcept { return batch == 0 || seq == 0 || dim == 0; }
+  bool empty() const noexcept { return batch <= 0 || seq <= 0 || dim <= 0; }
   /// Returns the extents [B, S, D].
   std::array<Index, 3> extents() const noexcept { return {batch, seq, dim}; }
   /// Returns a view of the same elements that cannot write them.
@@ -106,15 +115,15 @@ template <class T>
 struct MatrixView {
   /// Address of element [0, 0].
   T* data = nullptr;
-  Index rows = 0,  ///< number of rows R
-      cols = 0;    ///< number of columns C
+  Extent rows = {},  ///< number of rows R
+      cols = {};     ///< number of columns C
   /// Distance between consecutive rows, in elements.
-  Index row_stride = cols;
+  Extent row_stride = cols;
 
   /// Returns the C contiguous elements of row r; `data` if C is 0.
   T* row(Index r) const noexcept { return data + (cols == 0 ? 0 : r * row_stride); }
   /// True if there are no elements.
-  bool empty() const noexcept { return rows == 0 || cols == 0; }
+  bool empty() const noexcept { return rows <= 0 || cols <= 0; }
   /// Returns the extents [R, C].
   std::array<Index, 2> extents() const noexcept { return {rows, cols}; }
   /// Returns a view of the same elements that cannot write them.
@@ -129,25 +138,25 @@ struct ScoresView {
 
   /// Address of element [0, 0, 0, 0].
   T* data = nullptr;
-  Index batch = 0,  ///< number of batch rows B
-      heads = 0,    ///< number of heads H
-      queries = 0,  ///< number of queries Sq
-      keys = 0;     ///< number of keys Sk
+  Extent batch = {},  ///< number of batch rows B
+      heads = {},     ///< number of heads H
+      queries = {},   ///< number of queries Sq
+      keys = {};      ///< number of keys Sk
   /// Distance between consecutive batch rows, in elements.
-  Index batch_stride = detail::dense_stride({heads, queries, keys});
+  Extent batch_stride = detail::dense_stride({heads, queries, keys});
   /// Distance between consecutive heads, in elements.
-  Index head_stride = detail::dense_stride({queries, keys});
+  Extent head_stride = detail::dense_stride({queries, keys});
   /// Distance between consecutive queries, in elements.
-  Index query_stride = keys;
+  Extent query_stride = keys;
   /// Distance between consecutive keys, in elements.
-  Index key_stride = 1;
+  Extent key_stride = 1;
 
   /// Returns the element of query i and key j in head h of batch row b.
   T& operator()(Index b, Index h, Index i, Index j) const noexcept {
     return data[b * batch_stride + h * head_stride + i * query_stride + j * key_stride];
   }
   /// True if there are no elements.
-  bool empty() const noexcept { return batch == 0 || heads == 0 || queries == 0 || keys == 0; }
+  bool empty() const noexcept { return batch <= 0 || heads <= 0 || queries <= 0 || keys <= 0; }
   /// Returns the extents [B, H, Sq, Sk].
   std::array<Index, 4> extents() const noexcept { return {batch, heads, queries, keys}; }
   /// Returns a view of the same elements that cannot write them.
@@ -161,15 +170,15 @@ template <class T>
 struct LseView {
   /// Address of element [0, 0, 0].
   T* data = nullptr;
-  Index batch = 0,  ///< number of batch rows B
-      heads = 0,    ///< number of heads H
-      queries = 0;  ///< number of queries Sq
+  Extent batch = {},  ///< number of batch rows B
+      heads = {},     ///< number of heads H
+      queries = {};   ///< number of queries Sq
   /// Distance between consecutive batch rows, in elements.
-  Index batch_stride = detail::dense_stride({heads, queries});
+  Extent batch_stride = detail::dense_stride({heads, queries});
   /// Distance between consecutive heads, in elements.
-  Index head_stride = queries;
+  Extent head_stride = queries;
   /// Distance between consecutive queries, in elements.
-  Index query_stride = 1;
+  Extent query_stride = 1;
 
   /// Returns the element of query i in head h of batch row b.
   T& operator()(Index b, Index h, Index i) const noexcept {
@@ -187,42 +196,43 @@ struct LseView {
 
 namespace detail {
 
-/// One axis of a view, with the name of its stride for messages.
+/// One axis of a view, with the names of its fields for messages.
 struct ViewAxis {
-  const char* name;
+  const char *name, *stride_name;
   Index extent, stride;
 };
 
 /// Returns the axes of a view, in the order of its fields.
 template <class T>
 std::array<ViewAxis, 4> axes_of(const HeadsView<T>& x) noexcept {
-  return {{{"batch_stride", x.batch, x.batch_stride},
-           {"seq_stride", x.seq, x.seq_stride},
-           {"head_stride", x.heads, x.head_stride},
-           {"stride of the features", x.dim, 1}}};
+  return {{{"batch", "batch_stride", x.batch, x.batch_stride},
+           {"seq", "seq_stride", x.seq, x.seq_stride},
+           {"heads", "head_stride", x.heads, x.head_stride},
+           {"dim", "stride of the features", x.dim, 1}}};
 }
 template <class T>
 std::array<ViewAxis, 3> axes_of(const EmbeddingsView<T>& x) noexcept {
-  return {{{"batch_stride", x.batch, x.batch_stride},
-           {"seq_stride", x.seq, x.seq_stride},
-           {"stride of the features", x.dim, 1}}};
+  return {{{"batch", "batch_stride", x.batch, x.batch_stride},
+           {"seq", "seq_stride", x.seq, x.seq_stride},
+           {"dim", "stride of the features", x.dim, 1}}};
 }
 template <class T>
 std::array<ViewAxis, 2> axes_of(const MatrixView<T>& x) noexcept {
-  return {{{"row_stride", x.rows, x.row_stride}, {"stride of the columns", x.cols, 1}}};
+  return {
+      {{"rows", "row_stride", x.rows, x.row_stride}, {"cols", "stride of the columns", x.cols, 1}}};
 }
 template <class T>
 std::array<ViewAxis, 4> axes_of(const ScoresView<T>& x) noexcept {
-  return {{{"batch_stride", x.batch, x.batch_stride},
-           {"head_stride", x.heads, x.head_stride},
-           {"query_stride", x.queries, x.query_stride},
-           {"key_stride", x.keys, x.key_stride}}};
+  return {{{"batch", "batch_stride", x.batch, x.batch_stride},
+           {"heads", "head_stride", x.heads, x.head_stride},
+           {"queries", "query_stride", x.queries, x.query_stride},
+           {"keys", "key_stride", x.keys, x.key_stride}}};
 }
 template <class T>
 std::array<ViewAxis, 3> axes_of(const LseView<T>& x) noexcept {
-  return {{{"batch_stride", x.batch, x.batch_stride},
-           {"head_stride", x.heads, x.head_stride},
-           {"query_stride", x.queries, x.query_stride}}};
+  return {{{"batch", "batch_stride", x.batch, x.batch_stride},
+           {"heads", "head_stride", x.heads, x.head_stride},
+           {"queries", "query_stride", x.queries, x.query_stride}}};
 }
 
 /// Returns the strides of all axes of a view.
@@ -252,18 +262,31 @@ std::optional<Index> max_linear_index(const std::array<Index, Rank>& extents,
   return (std::max)(*count - 1, *reach);
 }
 
+/// Throws ShapeError for a view with an extent that is omitted, or else negative.
+template <class View>
+#if defined(__GNUC__)
+[[gnu::cold, gnu::noinline]]
+#endif
+[[noreturn]] void
+fail_extents(const char* function, const char* name, const View& x) {
+  for (const ViewAxis& axis : axes_of(x)) {
+    if (Extent(axis.extent).is_omitted()) {
+      fail<ShapeError>(function, name, ".", axis.name, " must be set, if only to 0");
+    }
+  }
+  fail<ShapeError>(function, name, " ", x.extents(), " must not have a negative extent");
+}
+
 /// Checks a view. Every public function calls it before it does arithmetic with a view. `name` is
 /// the name of the view in messages.
-///   Throws: ShapeError if an extent is negative, if there are elements but data is null, or if
-///           elements are farther apart than memory can be
+///   Throws: ShapeError if an extent is omitted or negative, if there are elements but data is null,
+///           or if elements are farther apart than memory can be
 template <class View>
 void check_extents(const char* function, const char* name, const View& x) {
   const auto extents = x.extents();
   bool is_empty = false;
   for (const Index extent : extents) {
-    if (extent < 0) {
-      fail<ShapeError>(function, name, " ", extents, " must not have a negative extent");
-    }
+    if (extent < 0) fail_extents(function, name, x);
     is_empty = is_empty || extent == 0;
   }
   if (is_empty) return;
@@ -275,9 +298,30 @@ void check_extents(const char* function, const char* name, const View& x) {
   // A process can address 2^56 bytes with addresses of 57 bits, the most of any processor.
   constexpr Index max_elements = (Index{1} << 56) / Index{sizeof(*x.data)};
   if (!reach || *reach >= max_elements) {
+    for (const ViewAxis& axis : axes_of(x)) {
+      if (axis.extent > 1 && Extent(axis.stride).is_omitted()) {
+        fail<ShapeError>(function, name, ".", axis.stride_name,
+                         " must be set, because extents were assigned after initialisation");
+      }
+    }
     fail<ShapeError>(function, name, " ", extents, " with strides ", strides,
                      " exceeds the address space");
   }
+}
+
+/// True if an optional view has no data, and none of its extents is set.
+template <class View>
+bool is_omitted(const View& x) noexcept {
+  bool has_extent = x.data != nullptr;
+  for (const Index extent : x.extents()) has_extent = has_extent || !Extent(extent).is_omitted();
+  return !has_extent;
+}
+
+/// Checks a view that may be omitted as a whole, as check_extents() does.
+///   Throws: ShapeError
+template <class View>
+void check_optional_extents(const char* function, const char* name, const View& x) {
+  if (!is_omitted(x)) check_extents(function, name, x);
 }
 
 }  // namespace detail

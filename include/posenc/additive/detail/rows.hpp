@@ -16,13 +16,14 @@
 #include <cstddef>
 #include <type_traits>
 
-#define POSENC_DETAIL_ADDITIVE_RULE                                                            \
-  "posenc: additive encodings take (x, positions), x an EmbeddingsView (from bsd(tensor) and " \
-  "its like), positions a posenc::Positions; an Eigen device may come first"
-
 // The walk over a tensor, its kernels, and the checks that all additive encodings share.
 POSENC_BEGIN
 namespace detail {
+
+POSENC_DETAIL_CALL_RULE(
+    AdditiveRule,
+    "posenc: additive encodings take (x, positions), x an EmbeddingsView (from bsd(tensor) and "
+    "its like), positions a posenc::Positions; an Eigen device may come last");
 
 /// Writes in[i], rounded once, to out[n][i], or adds it in out's arithmetic (Add), for i < count
 /// and every n.
@@ -244,7 +245,7 @@ void store_lazy_rows(const D& device, EmbeddingsView<C> x, bool shared,
                      const ComputeRow& compute_row) {
   for_all_token_rows<2 * interleaved_batch_rows>(
       device, x, shared,
-      [&] { return LazyRows<C, ComputeRow>(compute_row, x.dim, shared ? x.batch : 1); },
+      [&] { return LazyRows<C, ComputeRow>(compute_row, x.dim, shared ? Index{x.batch} : 1); },
       [](const auto& out, auto& row) { row.template store_to<Add>(out); });
 }
 

@@ -5,6 +5,7 @@
 #include <posenc/attention/detail/attention_plan.hpp>
 #include <posenc/attention/detail/check_bias.hpp>
 #include <posenc/attention/detail/check_call.hpp>
+#include <posenc/attention/detail/erased_bias.hpp>
 #include <posenc/attention/detail/forward_schedule.hpp>
 #include <posenc/attention/detail/output_writer.hpp>
 #include <posenc/attention/detail/packed_tiles.hpp>
@@ -12,6 +13,8 @@
 #include <posenc/attention/detail/unpacked_tiles.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/concepts.hpp>
+#include <posenc/core/detail/compiled.hpp>
+#include <posenc/tensor/detail/erased_device.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -31,19 +34,31 @@ inline constexpr bool may_read_unpacked =
   source.values();
 };
 
-/// Common part of attention() over tensors and over a cache. The shapes of q, out and the keys are
-/// checked already.
-///   source: provides tiles, see tensor_kv_source.hpp
-///   key_count: number of keys of the longest batch row
-template <class Tier, Device D, Scalar T, class Bias, class Source>
-void attend(const D& device, const HeadsView<const T>& q, const Source& source, Index key_count,
-            Index value_dim, const HeadsView<T>& out, const AttentionOptions<T>& options,
-            const Bias& bias, const AttentionMemory<T>& memory, const InternalOptions& beside) {
+/// Calls run(bias), with a RelativeBias as it is and with all other biases as an ErasedBias.
+template <Scalar T, class Bias, class Run>
+void with_erased_bias(const Bias& bias, const Run& run) {
   static_assert(
       AttentionBias<Bias, T>,
       "posenc::attention: Bias must provide add(head, query_positions, key_positions, tile) const, "
       "or add(tokens, tile) const, with the tile by value, or be a RelativeBias of q's type; see "
       "ScoreBias and TokenBias in posenc/concepts.hpp");
+  if constexpr (std::is_same_v<Bias, RelativeBias<T>>) {
+    run(bias);
+  } else {
+    run(ErasedBias<T>(bias));
+  }
+}
+
+/// Common part of attention() over tensors and over a cache. The shapes of q, out and the keys are
+/// checked already.
+///   Types:  Bias is ErasedBias<T> or RelativeBias<T>
+///   source: provides tiles, see tensor_kv_source.hpp
+///   key_count: number of keys of the longest batch row
+template <class Tier, Scalar T, class Bias, class Source>
+void attend(const ErasedDevice& device, const HeadsView<const T>& q, const Source& source,
+            Index key_count, Index value_dim, const HeadsView<T>& out,
+            const AttentionOptions<T>& options, const Bias& bias, const AttentionMemory<T>& memory,
+            const InternalOptions& beside) {
   const bool has_rows = q.batch != 0 && q.seq != 0 && q.heads != 0;
   const bool returns_weights = memory.weights.data != nullptr && !memory.weights.empty();
   const bool has_results = value_dim != 0 || memory.lse.data != nullptr || returns_weights;
@@ -62,10 +77,10 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
   const OutputWriter<T> outputs{.plan = plan, .out = out, .value_dim = padded_value_dim(value_dim)};
   constexpr bool can_read_unpacked = may_read_unpacked<Source, T, Bias>;
   const ForwardStrategy strategy =
-      choose_strategy<Tier>(plan, can_read_unpacked, static_cast<Index>(device.numThreads()));
+      choose_strategy<Tier>(plan, can_read_unpacked, device.numThreads());
   AttentionWorkspace local_workspace;
   const auto run = [&](const auto& reader) {
-    using Run = ForwardSchedule<Tier, D, T, Bias, std::remove_cvref_t<decltype(reader)>>;
+    using Run = ForwardSchedule<Tier, T, Bias, std::remove_cvref_t<decltype(reader)>>;
     Run(device, plan, strategy, bias, outputs, reader)
         .run(arenas_of(memory.workspace == nullptr ? local_workspace : *memory.workspace));
   };
@@ -77,6 +92,19 @@ void attend(const D& device, const HeadsView<const T>& q, const Source& source, 
   run(PackedTiles<Tier, T, Source>(source));
 }
 
+/// Part of attend_to_tensors() that does not depend on the types of device and bias.
+template <class Tier, Scalar T, Scalar S, class Bias>
+void attend_to_tensors_erased(const ErasedDevice& device, const HeadsView<const T>& q,
+                              const HeadsView<const S>& k, const HeadsView<const S>& v,
+                              const HeadsView<T>& out, const AttentionOptions<T>& options,
+                              const Bias& bias, const AttentionMemory<T>& memory,
+                              const InternalOptions& beside) {
+  check_tensors<T, S>(beside.function, q, k, v);
+  check_out(beside.function, q, out, v.dim);
+  attend<Tier>(device, q, TensorKvSource<Tier, T, S>(k, v), k.seq, v.dim, out, options, bias,
+               memory, beside);
+}
+
 /// Runs attention() over tensors on the tier `Tier`.
 ///   S: type of keys and values, with the Compute type of T
 template <class Tier, Device D, Scalar T, Scalar S = T, class Bias>
@@ -85,11 +113,20 @@ void attend_to_tensors(const D& device, const HeadsView<const T>& q,
                        const HeadsView<const std::type_identity_t<S>>& v, const HeadsView<T>& out,
                        const AttentionOptions<T>& options, const Bias& bias,
                        const AttentionMemory<T>& memory, const InternalOptions& beside = {}) {
-  check_tensors<T, S>(beside.function, q, k, v);
-  check_out(beside.function, q, out, v.dim);
-  attend<Tier>(device, q, TensorKvSource<Tier, T, S>(k, v), k.seq, v.dim, out, options, bias,
-               memory, beside);
+  with_erased_bias<T>(bias, [&](const auto& erased) {
+    attend_to_tensors_erased<Tier, T, S>(ErasedDevice(device), q, k, v, out, options, erased,
+                                         memory, beside);
+  });
 }
+
+#define POSENC_DETAIL_ATTEND(EXTERN, T, S)                                        \
+  EXTERN template void attend_to_tensors_erased<tier::Best, T, S, ErasedBias<T>>( \
+      const ErasedDevice&, const HeadsView<const T>&, const HeadsView<const S>&,  \
+      const HeadsView<const S>&, const HeadsView<T>&, const AttentionOptions<T>&, \
+      const ErasedBias<T>&, const AttentionMemory<T>&, const InternalOptions&);
+#define POSENC_DETAIL_ATTEND_SAME(EXTERN, T) POSENC_DETAIL_ATTEND(EXTERN, T, T)
+POSENC_DETAIL_DECLARE_COMPILED(POSENC_DETAIL_ATTEND_SAME)
+POSENC_DETAIL_DECLARE_COMPILED_MIXED(POSENC_DETAIL_ATTEND)
 
 }  // namespace detail
 POSENC_END

@@ -6,6 +6,7 @@
 #include <posenc/attention/detail/backward_schedule.hpp>
 #include <posenc/attention/detail/check_bias.hpp>
 #include <posenc/attention/detail/check_call.hpp>
+#include <posenc/attention/detail/erased_bias.hpp>
 #include <posenc/attention/detail/mask_gradient.hpp>
 #include <posenc/attention/detail/parameter_gradients.hpp>
 #include <posenc/attention/detail/relative_gradients.hpp>
@@ -13,8 +14,10 @@
 #include <posenc/attention/options.hpp>
 #include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>
+#include <posenc/core/detail/compiled.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/detail/erased_device.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -111,21 +114,16 @@ void add_sink_gradients(const BackwardTensors<T>& x, const AttentionOptions<T>& 
   }
 }
 
-/// Runs attention_backward() on the tier `Tier`.
-template <class Tier, Device D, Scalar T, class Bias, class BiasGradient>
-void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
-                                const AttentionOptions<T>& options, const Bias& bias,
-                                BiasGradient& bias_gradient, AttentionWorkspace* workspace,
-                                const InternalOptions& beside = {
-                                    .function = "attention_backward"}) {
-  static_assert(AttentionBias<Bias, T>,
-                "posenc::attention_backward: Bias must be one that attention() accepts, see "
-                "ScoreBias and TokenBias in posenc/concepts.hpp");
-  static_assert(!std::is_same_v<Bias, RelativeBias<T>> ||
-                    std::is_same_v<BiasGradient, NoGradient> ||
-                    std::is_same_v<BiasGradient, RelativeGradient<T>>,
-                "posenc::attention_backward: the gradient of a RelativeBias is a RelativeGradient");
-  using Run = BackwardSchedule<Tier, D, T, Bias, BiasGradient>;
+/// Part of attend_backward_to_tensors() that does not depend on the types of device, bias and
+/// gradient.
+///   Types:      Bias is ErasedBias<T> or RelativeBias<T>
+///   parameters: BackwardSchedule::ParametersOfCall
+template <class Tier, Scalar T, class Bias>
+void attend_backward_erased(const ErasedDevice& device, const BackwardTensors<T>& x,
+                            const AttentionOptions<T>& options, const Bias& bias,
+                            typename BackwardSchedule<Tier, T, Bias>::ParametersOfCall& parameters,
+                            AttentionWorkspace* workspace, const InternalOptions& beside) {
+  using Run = BackwardSchedule<Tier, T, Bias>;
   const char* const function = beside.function;
   check_backward(function, x, options);
   // Without rows, or without channels of both kinds, all gradients are zeros.
@@ -142,16 +140,18 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
                                .memory = {},
                                .beside = beside},
                               bias);
-  if constexpr (Run::ParametersOfCall::is_relative_bias && Run::ParametersOfCall::has_gradient) {
-    check_relative_gradient<T>(function, bias, bias_gradient);
+  if constexpr (Run::is_relative) {
+    if (parameters.gradient != nullptr) {
+      check_relative_gradient<T>(function, bias, *parameters.gradient);
+    }
   }
   const MaskGradient<T> mask(function, x.gradients.additive, options.additive,
                              plan.geometry.sequences(), x.k.heads);
   if (is_zero) {
     write_zeros(x.gradients.k);
     write_zeros(x.gradients.v);
-    if constexpr (Run::ParametersOfCall::is_relative_bias && Run::ParametersOfCall::has_gradient) {
-      write_zeros(bias_gradient.queries);
+    if constexpr (Run::is_relative) {
+      if (parameters.gradient != nullptr) write_zeros(parameters.gradient->queries);
     }
     return;
   }
@@ -168,11 +168,45 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
                                 .grad_k = x.gradients.k,
                                 .grad_v = x.gradients.v,
                                 .mask = mask};
-  typename Run::ParametersOfCall parameters(function, bias, bias_gradient, arena_count(device));
+  if constexpr (!Run::is_relative) parameters.prepare(function, arena_count(device));
   AttentionWorkspace local_workspace;
   Run(device, call, parameters).run(arenas_of(workspace == nullptr ? local_workspace : *workspace));
   add_sink_gradients(x, options);
 }
+
+/// Runs attention_backward() on the tier `Tier`.
+template <class Tier, Device D, Scalar T, class Bias, class BiasGradient>
+void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
+                                const AttentionOptions<T>& options, const Bias& bias,
+                                BiasGradient& bias_gradient, AttentionWorkspace* workspace,
+                                const InternalOptions& beside = {
+                                    .function = "attention_backward"}) {
+  static_assert(AttentionBias<Bias, T>,
+                "posenc::attention_backward: Bias must be one that attention() accepts, see "
+                "ScoreBias and TokenBias in posenc/concepts.hpp");
+  constexpr bool has_gradient = !std::is_same_v<BiasGradient, NoGradient>;
+  if constexpr (std::is_same_v<Bias, RelativeBias<T>>) {
+    static_assert(
+        !has_gradient || std::is_same_v<BiasGradient, RelativeGradient<T>>,
+        "posenc::attention_backward: the gradient of a RelativeBias is a RelativeGradient");
+    RelativeParameterGradients<T> parameters;
+    if constexpr (has_gradient) parameters.gradient = &bias_gradient;
+    attend_backward_erased<Tier, T, Bias>(ErasedDevice(device), x, options, bias, parameters,
+                                          workspace, beside);
+  } else {
+    std::conditional_t<has_gradient, LearnedParameterGradients<T, Bias, BiasGradient>,
+                       UnlearnedParameters<T>>
+        parameters(bias, bias_gradient);
+    attend_backward_erased<Tier, T, ErasedBias<T>>(
+        ErasedDevice(device), x, options, ErasedBias<T>(bias), parameters, workspace, beside);
+  }
+}
+
+#define POSENC_DETAIL_ATTEND_BACKWARD(EXTERN, T)                                  \
+  EXTERN template void attend_backward_erased<tier::Best, T, ErasedBias<T>>(      \
+      const ErasedDevice&, const BackwardTensors<T>&, const AttentionOptions<T>&, \
+      const ErasedBias<T>&, ParameterGradients<T>&, AttentionWorkspace*, const InternalOptions&);
+POSENC_DETAIL_DECLARE_COMPILED(POSENC_DETAIL_ATTEND_BACKWARD)
 
 }  // namespace detail
 POSENC_END

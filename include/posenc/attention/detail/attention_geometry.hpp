@@ -377,7 +377,7 @@ class AttentionGeometry {
                                 Index count) const {
     if (positions == nullptr) return;
     check_axes(function_, *positions, 1);
-    if (positions->count() != count || (positions->batch() != 1 && positions->batch() != rows)) {
+    if (!positions_fit(*positions, rows, count)) {
       fail<ShapeError>(function_, name, " [", positions->batch(), ", ", positions->count(),
                        "] must be [1 or ", rows, ", ", count, "]");
     }

@@ -8,13 +8,11 @@
 #include <posenc/attention/detail/masks.hpp>
 #include <posenc/attention/detail/returned_scores_writer.hpp>
 #include <posenc/attention/options.hpp>
-#include <posenc/concepts.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <optional>
-#include <type_traits>
 
 POSENC_BEGIN
 namespace detail {
@@ -23,7 +21,7 @@ namespace detail {
 /// copied.
 struct InternalOptions {
   const char* function = "attention";  ///< function name in exceptions
-  double scale_multiplier = 1;
+  double encoding_multiplier = 1;  ///< softmax_scale_multiplier() of the caller's rotary encoding
   ExplicitPositions positions = {};
 };
 
@@ -77,6 +75,7 @@ struct AttentionPlan {
   bool uses_positions;        ///< a bias, dropout or a temperature reads positions of queries
   bool rounds_probabilities;  ///< to bfloat16
 
+  ///   Types:  Bias is ErasedBias<T> or RelativeBias<T>
   ///   Throws: ShapeError, ConfigError, PositionError
   template <class Bias>
   AttentionPlan(const AttentionCall<T>& call, const Bias& bias)
@@ -98,7 +97,7 @@ struct AttentionPlan {
         masks(function, options, shape, geometry),
         returned(options, call.memory),
         keeps_masked_scores(returned.keeps_masked_scores()),
-        has_bias(!std::is_same_v<Bias, NoBias>),
+        has_bias(is_bias_present(bias)),
         has_dropout(options.dropout.probability > 0),
         uses_positions(has_bias || has_dropout || options.temperature),
         rounds_probabilities(options.probabilities == Probabilities::RoundedToBfloat16) {
@@ -112,7 +111,8 @@ struct AttentionPlan {
  private:
   /// Checks all settings except geometry and masks. Returns the scale.
   Real checked_settings(const AttentionCall<T>& call) const {
-    const double factor = checked_scale<T>(function, options, call.beside.scale_multiplier, q.dim);
+    const double factor =
+        checked_scale<T>(function, options, call.beside.encoding_multiplier, q.dim);
     check_options<T>(function, options, shape);
     check_probabilities(function, options.probabilities, call.has_bfloat16_values);
     check_memory<T>(function, options, call.memory, shape);

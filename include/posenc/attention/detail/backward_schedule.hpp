@@ -16,8 +16,8 @@
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/softmax.hpp>
 #include <posenc/kernels/tile.hpp>
+#include <posenc/tensor/detail/erased_device.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
-#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 
 #include <algorithm>
@@ -30,14 +30,17 @@ namespace detail {
 
 /// Backward schedule: one call of attention_backward(), cut into blocks of queries. Each block
 /// visits the tiles that it sees, and recomputes their scores by the forward stages.
-template <class Tier, Device D, Scalar T, class Bias, class BiasGradient>
+///   Types: Bias is ErasedBias<T> or RelativeBias<T>
+template <class Tier, Scalar T, class Bias>
 class BackwardSchedule {
  public:
   using Real = Compute<T>;
   using Stored = PackedRowElement<Tier, T, T>;
   using Block = QueryBlock<Tier, T, Stored>;
   using ScoresOfCall = Scores<Tier, T, Bias, Stored>;
-  using ParametersOfCall = ParameterGradients<T, Bias, BiasGradient>;
+  static constexpr bool is_relative = std::is_same_v<Bias, RelativeBias<T>>;
+  using ParametersOfCall =
+      std::conditional_t<is_relative, const RelativeParameterGradients<T>, ParameterGradients<T>>;
 
   /// Data that all parts of the call share.
   struct Call {
@@ -49,7 +52,7 @@ class BackwardSchedule {
     MaskGradient<T> mask;
   };
 
-  BackwardSchedule(const D& device, const Call& call, ParametersOfCall& parameters)
+  BackwardSchedule(const ErasedDevice& device, const Call& call, ParametersOfCall& parameters)
       : device_(device), call_(call), parameters_(parameters) {
     const Index queries = geometry().max_queries();
     queries_per_block_ =
@@ -57,13 +60,13 @@ class BackwardSchedule {
   }
 
   void run(ScratchArenas& workspace) {
-    const Index threads = (std::max)(Index{1}, static_cast<Index>(device_.numThreads()));
+    const Index threads = (std::max)(Index{1}, device_.numThreads());
     const Index active_heads = (std::min)(threads, geometry().sequences() * call_.k.heads);
     BackwardQueue queue({.sequences = geometry().sequences(),
                          .heads = call_.k.heads,
                          .max_blocks = blocks_of(geometry().max_queries()),
                          .threads = active_heads,
-                         .serializes_blocks = ParametersOfCall::serializes_blocks,
+                         .serializes_blocks = parameters_.serializes_blocks(),
                          .serializes_heads = call_.mask.is_shared_by_heads()});
     ArenaAllocator measure(nullptr);
     (void)ThreadState(*this, measure);
@@ -98,17 +101,15 @@ class BackwardSchedule {
   }
 
  private:
-  static constexpr bool is_relative = ParametersOfCall::is_relative_bias;
-
   /// Backward of a RelativeBias, if there is one.
   struct NoRelativeBias {
-    NoRelativeBias(const Call&, const LearnedTables&, Index, Index, ArenaAllocator&) noexcept {}
+    NoRelativeBias(const Call&, const ParametersOfCall&, Index, Index, ArenaAllocator&) noexcept {}
   };
   struct SomeRelativeBias : RelativeGradients<Tier, T, Stored> {
-    SomeRelativeBias(const Call& call, const LearnedTables& learned, Index rows, Index queries,
-                     ArenaAllocator& allocator) noexcept
-        : RelativeGradients<Tier, T, Stored>(call.bias, learned, call.plan.scale, rows, queries,
-                                             allocator) {}
+    SomeRelativeBias(const Call& call, const ParametersOfCall& parameters, Index rows,
+                     Index queries, ArenaAllocator& allocator) noexcept
+        : RelativeGradients<Tier, T, Stored>(call.bias, parameters.learned_tables(),
+                                             call.plan.scale, rows, queries, allocator) {}
   };
   using OfRelativeBias = std::conditional_t<is_relative, SomeRelativeBias, NoRelativeBias>;
 
@@ -126,7 +127,7 @@ class BackwardSchedule {
           key_position_buffer(allocator.allocate<double>(tile_keys)),
           lanes(allocator.allocate<ActiveLanes>(Block::strips(schedule.rows()))),
           mask_row_sums(allocator.allocate<Real>(schedule.rows())),
-          relative(schedule.call_, schedule.parameters_.learned_tables(), schedule.rows(),
+          relative(schedule.call_, schedule.parameters_, schedule.rows(),
                    schedule.queries_per_block_, allocator) {
       std::fill(std::begin(ones), std::end(ones), Real{1});
     }
@@ -169,7 +170,8 @@ class BackwardSchedule {
     }
     const bool has_grad_k = call_.grad_k.data != nullptr;
     const bool has_grad_v = call_.grad_v.data != nullptr;
-    return {max_stored, has_grad_k ? call_.k.dim : 0, has_grad_v ? call_.v.dim : 0, allocator};
+    return {max_stored, has_grad_k ? Index{call_.k.dim} : 0, has_grad_v ? Index{call_.v.dim} : 0,
+            allocator};
   }
 
   void run_block(const BackwardQueue::Task& task, ThreadState& state,
@@ -181,15 +183,20 @@ class BackwardSchedule {
     state.gradients.load_rows(state.block);
     state.scores.begin(state.block);
     std::fill_n(state.mask_row_sums, state.block.rows(), Real{0});
-    parameters_.begin(state.thread);
-    if constexpr (is_relative) state.relative.begin(state.block);
+    if constexpr (is_relative) {
+      state.relative.begin(state.block);
+    } else if (parameters_.serializes_blocks()) {
+      parameters_.begin_block(state.thread);
+    }
     if (task.is_first()) sums.clear(s.stored);
     const KeyRange keys = state.block.visible_keys();
     for (Index tile = keys.begin / tile_keys; tile * tile_keys < keys.end; ++tile) {
       add_tile(task, tile, state, sums);
     }
     write_rows(task, state);
-    parameters_.end(state.thread, task.number);
+    if constexpr (!is_relative) {
+      add_in_block_order(task, [&] { parameters_.add_block(state.thread); });
+    }
     BackwardQueue::wait_for_all_earlier_blocks(task);
     call_.mask.add_sums(state.block, state.mask_row_sums);
   }
@@ -200,13 +207,22 @@ class BackwardSchedule {
     };
     if constexpr (is_relative) {
       write([&](Index r) { return state.relative.query_gradient(r); });
-      parameters_.add_in_block_order(task.number, [&](const auto& all) {
-        state.relative.write(state.block, all.queries);
-        state.relative.add_tables(all);
+      add_in_block_order(task, [&] {
+        state.relative.write(state.block, parameters_.gradient->queries);
+        state.relative.add_tables(*parameters_.gradient);
       });
     } else {
       write([](Index) -> const Real* { return nullptr; });
     }
+  }
+
+  /// Calls add() in the order in which blocks were dealt out, if parameters need that order.
+  template <class Add>
+  void add_in_block_order(const BackwardQueue::Task& task, const Add& add) {
+    if (!parameters_.serializes_blocks()) return;
+    added_blocks_.wait_until_above(task.number - 1);
+    add();
+    added_blocks_.advance_to(task.number + 1);
   }
 
   void add_tile(const BackwardQueue::Task& task, Index tile, ThreadState& state,
@@ -224,19 +240,17 @@ class BackwardSchedule {
       state.scores.backprop_post_bias_epilogue(block, lanes, strip,
                                                state.score_grads.strip_gradients(strip));
     });
-    const auto add_bias_gradient = [&](auto& gradient) {
-      state.scores.add_bias_gradient(block, seen, state.key_positions, state.score_grads.all(),
-                                     gradient);
-    };
-    parameters_.add_to_block(state.thread, add_bias_gradient);
-    if constexpr (ParametersOfCall::is_token_bias) {
-      BackwardQueue::wait_for_earlier_blocks(task, tile);
-      parameters_.add_to_shared(add_bias_gradient);
-    }
     if constexpr (is_relative) {
       BackwardQueue::wait_for_earlier_blocks(task, tile);
       state.relative.add(block, seen, state.key_positions, state.score_grads.all(), state.key_rows,
                          finite, sums);
+    } else if (parameters_.is_present()) {
+      if (parameters_.is_shared()) BackwardQueue::wait_for_earlier_blocks(task, tile);
+      state.scores.for_score_gradients(
+          block, seen, state.key_positions, state.score_grads.all(),
+          [&](const TokenTile& tokens, const MatrixView<const Real>& grad) {
+            parameters_.add(state.thread, tokens, grad);
+          });
     }
     for_visible_strips(block, seen, [&](const Strip& strip, const ActiveLanes& lanes) {
       state.scores.backprop_pre_bias_epilogue(block, lanes, strip,
@@ -263,7 +277,7 @@ class BackwardSchedule {
     finite &=
         all_finite<Tier>(state.values + first * panel_elements, (end - first) * panel_elements);
     const TileDropout& dropout = state.score_grads.dropout();
-    if (ScoresOfCall::has_bias || dropout.is_enabled()) {
+    if (state.scores.has_bias() || dropout.is_enabled()) {
       const Index count = seen.keys.end - seen.first_key();
       state.key_positions =
           geometry().key_positions(s, seen.first_key(), count, state.key_position_buffer);
@@ -276,7 +290,7 @@ class BackwardSchedule {
   void make_gradients(const TileVisibility& seen, bool finite, ThreadState& state) const {
     const Block& block = state.block;
     const KvTile<Stored> keys{state.keys, state.values};
-    if constexpr (ScoresOfCall::has_bias) {
+    if (state.scores.has_bias()) {
       for_visible_strips(block, seen, [&](const Strip& strip, const ActiveLanes&) {
         state.scores.compute_products(block, seen, keys, strip);
       });
@@ -288,8 +302,7 @@ class BackwardSchedule {
         state.score_grads.clear(strip, state.scores.strip_scores(strip));
         return;
       }
-      if constexpr (!ScoresOfCall::has_bias)
-        state.scores.compute_products(block, seen, keys, strip);
+      if (!state.scores.has_bias()) state.scores.compute_products(block, seen, keys, strip);
       state.scores.apply_post_bias_epilogue(block, seen, strip);
       state.score_grads.compute(block, state.gradients, strip, lanes, state.values, call_.v.dim,
                                 !finite, state.scores.strip_scores(strip));
@@ -349,10 +362,11 @@ class BackwardSchedule {
            fmas_per_cycle;
   }
 
-  const D& device_;
+  const ErasedDevice& device_;
   const Call& call_;
   ParametersOfCall& parameters_;
   Index queries_per_block_ = 0;
+  MonotonicCounter added_blocks_;  ///< number of blocks whose parameters are added
 };
 
 }  // namespace detail

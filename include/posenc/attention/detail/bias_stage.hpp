@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/erased_bias.hpp>
 #include <posenc/attention/detail/query_block.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/kernels/panel.hpp>
@@ -13,6 +14,7 @@
 
 #include <cstddef>
 #include <span>
+#include <type_traits>
 
 // Bias stage: adds a bias that is a function of positions or tokens to a tile's scores.
 // relative_stage.hpp adds one from products with a table.
@@ -28,45 +30,41 @@ struct BiasTile {
   MatrixView<Real> scores;      ///< [queries, keys]
 };
 
-/// Stage of a ScoreBias or TokenBias, which computes what it adds.
-template <class Tier, Scalar T, class S, class Bias>
+/// Stage of a bias: an ErasedBias, which computes what it adds, or a RelativeBias.
+template <class Tier, Scalar T, class S, class Bias = ErasedBias<T>>
 class BiasStage {
+  static_assert(std::is_same_v<Bias, ErasedBias<T>>);
+
  public:
   using Real = Compute<T>;
   using Block = QueryBlock<Tier, T, S>;
-
-  /// True if strips can get their bias one by one.
-  static constexpr bool is_distance_bias = DistanceBias<Bias, T>;
 
   ///   queries: number of queries of a block of `rows` rows of one KV head; 0 if no strip gets its
   ///       bias separately
   BiasStage(const Bias& bias, Real, Index rows, Index queries, ArenaAllocator& allocator) noexcept
       : bias_(bias) {
-    if constexpr (is_distance_bias) {
-      if (queries > 1)
-        toeplitz_ = allocator.allocate<Real>(rows / queries * toeplitz_stride(queries));
+    if (bias.is_distance_bias() && queries > 1) {
+      toeplitz_ = allocator.allocate<Real>(rows / queries * toeplitz_stride(queries));
     }
   }
 
   void begin(const Block& block) noexcept {
-    if constexpr (is_distance_bias) {
-      const Index group = block.plan().group;
-      has_consecutive_queries_ =
-          toeplitz_ != nullptr && block.rows() > group &&
-          block.rows() == block.rows_per_kv_head() &&
-          are_consecutive<Tier>(
-              {block.positions(), static_cast<std::size_t>(block.rows() / group)});
-    }
+    if (toeplitz_ == nullptr) return;
+    const Index group = block.plan().group;
+    has_consecutive_queries_ =
+        block.rows() > group && block.rows() == block.rows_per_kv_head() &&
+        are_consecutive<Tier>({block.positions(), static_cast<std::size_t>(block.rows() / group)});
   }
 
-  /// Computes the values of a DistanceBias for all strips of a tile, if its queries and keys are
-  /// consecutive. Call it before the tile's strips. Returns true if add_to_strip() can then add
+  /// Computes the values of a DistanceBias for all strips of a tile, if there is one and its queries
+  /// and keys are consecutive. Call it before the tile's strips. Returns true if add_to_strip() can then add
   /// them.
   bool prepare(const Block& block, const TileVisibility& seen,
                const double* key_positions) const noexcept {
+    if (!has_consecutive_queries_) return false;
     const Index begin = seen.keys.begin - seen.first_key(), end = seen.keys.end - seen.first_key();
     const std::span keys(key_positions + begin, static_cast<std::size_t>(end - begin));
-    if (!has_consecutive_queries_ || !are_consecutive<Tier>(keys)) return false;
+    if (!are_consecutive<Tier>(keys)) return false;
     const Index group = block.plan().group, queries = block.rows() / group;
     // Full panels, because vectors extend beyond the last lane.
     const Index first = begin / panel_lanes * panel_lanes;
@@ -99,39 +97,10 @@ class BiasStage {
 
   void add(const Block& block, Index first_key, const KvTile<S>&,
            const BiasTile<Real>& tile) const {
-    if constexpr (TokenBias<Bias, T>) {
-      bias_.add(tokens_of(block, first_key, tile), tile.scores);
-    } else {
-      bias_.add(block.head(tile.first_row), queries_of(block, tile), keys_of(tile), tile.scores);
-    }
+    bias_.add(tokens_of(block, first_key, tile), tile.scores);
   }
 
-  /// Adds to the gradient of the bias's parameters, from the gradient of the scores that add() has
-  /// added to.
-  template <class Gradient>
-  void add_gradient(const Block& block, Index first_key, const BiasTile<const Real>& tile,
-                    Gradient& gradient) const {
-    if constexpr (TokenBias<Bias, T>) {
-      bias_.add_gradient(tokens_of(block, first_key, tile), tile.scores, gradient);
-    } else {
-      bias_.add_gradient(block.head(tile.first_row), queries_of(block, tile), keys_of(tile),
-                         tile.scores, gradient);
-    }
-  }
-
- private:
-  /// Returns the padded number of distances between a head's queries and a tile's keys.
-  static constexpr Index toeplitz_stride(Index queries) noexcept {
-    return (queries - 1 + tile_keys + panel_lanes - 1) / panel_lanes * panel_lanes;
-  }
-  template <class R>
-  static std::span<const double> queries_of(const Block& block, const BiasTile<R>& tile) noexcept {
-    return {block.positions(tile.first_row), static_cast<std::size_t>(tile.queries)};
-  }
-  template <class R>
-  static std::span<const double> keys_of(const BiasTile<R>& tile) noexcept {
-    return {tile.key_positions, static_cast<std::size_t>(tile.keys)};
-  }
+  /// Returns the tokens of a tile.
   template <class R>
   static TokenTile tokens_of(const Block& block, Index first_key,
                              const BiasTile<R>& tile) noexcept {
@@ -143,8 +112,14 @@ class BiasStage {
             s.first_query + query,
             s.query_offset + query,
             first_key + tile.first_lane,
-            queries_of(block, tile),
-            keys_of(tile)};
+            {block.positions(tile.first_row), static_cast<std::size_t>(tile.queries)},
+            {tile.key_positions, static_cast<std::size_t>(tile.keys)}};
+  }
+
+ private:
+  /// Returns the padded number of distances between a head's queries and a tile's keys.
+  static constexpr Index toeplitz_stride(Index queries) noexcept {
+    return (queries - 1 + tile_keys + panel_lanes - 1) / panel_lanes * panel_lanes;
   }
 
   const Bias& bias_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/attention/detail/attention_geometry.hpp>
+#include <posenc/attention/detail/erased_bias.hpp>
 #include <posenc/attention/detail/masks.hpp>
 #include <posenc/attention/detail/relative_columns.hpp>
 #include <posenc/attention/relative_bias.hpp>
@@ -11,7 +12,7 @@
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
-#include <type_traits>
+#include <concepts>
 
 POSENC_BEGIN
 namespace detail {
@@ -23,22 +24,16 @@ concept AttentionBias =
 
 /// Checks that a bias has the positions and the number of heads that it needs, and calls its
 /// check() for each sequence. A bias without heads() or check() skips that part.
-template <Scalar T, class Bias>
-void check_bias(const char* function, [[maybe_unused]] const Bias& bias,
-                const AttentionGeometry<T>& geometry, [[maybe_unused]] const Masks<T>& masks,
-                const AttentionShape& shape, [[maybe_unused]] const HeadsView<const T>& q) {
-  if constexpr (requires { bias.heads(); }) {
-    if (bias.heads() != shape.heads) {
-      fail<ShapeError>(function, "the bias is for ", bias.heads(), " heads but q has ",
-                       shape.heads);
-    }
+template <Scalar T>
+void check_bias(const char* function, const ErasedBias<T>& bias,
+                const AttentionGeometry<T>& geometry, const Masks<T>&, const AttentionShape& shape,
+                const HeadsView<const T>&) {
+  if (bias.heads() && *bias.heads() != shape.heads) {
+    fail<ShapeError>(function, "the bias is for ", *bias.heads(), " heads but q has ", shape.heads);
   }
-  if constexpr (std::is_same_v<Bias, NoBias>) return;
+  if (!bias.is_present()) return;
   geometry.require_query_positions("a bias");
-  if constexpr (std::is_same_v<Bias, RelativeBias<T>>) {
-    check_relative_bias<T>(function, bias, geometry, masks, shape, q);
-  }
-  if constexpr (requires { bias.check(function, TokenSpan{}); }) {
+  if (bias.has_check()) {
     // Batch rows without scores are equal, and there may be any number of them.
     const Index step = shape.has_scores() ? 1 : (std::max)(geometry.sequences() - 1, Index{1});
     for (Index n = 0; n < geometry.sequences(); n += step) {
@@ -48,6 +43,23 @@ void check_bias(const char* function, [[maybe_unused]] const Bias& bias,
                            s.query_offset, geometry.has_query_offset(), s.begin, s.end});
     }
   }
+}
+template <Scalar T>
+void check_bias(const char* function, const RelativeBias<T>& bias,
+                const AttentionGeometry<T>& geometry, const Masks<T>& masks,
+                const AttentionShape& shape, const HeadsView<const T>& q) {
+  geometry.require_query_positions("a bias");
+  check_relative_bias<T>(function, bias, geometry, masks, shape, q);
+}
+
+/// True if there is a bias.
+template <Scalar T>
+bool is_bias_present(const ErasedBias<T>& bias) noexcept {
+  return bias.is_present();
+}
+template <Scalar T>
+bool is_bias_present(const RelativeBias<T>&) noexcept {
+  return true;
 }
 
 }  // namespace detail

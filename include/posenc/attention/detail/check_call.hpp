@@ -70,12 +70,24 @@ inline void check_causal(const char* function, Causal causal) {
                     "decoding), FromStart or ByPosition");
 }
 
-/// Returns the checked factor of q k in double. `factor` multiplies that of the options.
+/// Returns the multiplier of the scale. It belongs to the rotary encoding of queries and keys.
+/// Options may repeat that of the caller's encoding, `of_encoding`, and it applies once.
+inline double softmax_scale_multiplier(const char* function, double in_options,
+                                       double of_encoding) {
+  if (in_options == 1 || in_options == of_encoding) return of_encoding;
+  if (of_encoding == 1) return in_options;
+  fail<ConfigError>(function, "softmax_scale_multiplier must be 1, or ", of_encoding,
+                    " as that of the rotary encoding, but is ", in_options);
+}
+
+/// Returns the checked factor of q k in double. `of_encoding` is the multiplier of the caller's
+/// rotary encoding.
 template <Scalar T>
-double checked_scale(const char* function, const AttentionOptions<T>& options, double factor,
+double checked_scale(const char* function, const AttentionOptions<T>& options, double of_encoding,
                      Index head_dim) {
   constexpr auto largest = static_cast<double>((std::numeric_limits<Compute<T>>::max)());
-  const double multiplier = options.softmax_scale_multiplier * factor;
+  const double multiplier =
+      softmax_scale_multiplier(function, options.softmax_scale_multiplier, of_encoding);
   if (!(multiplier > 0 && multiplier <= (std::numeric_limits<double>::max)())) {
     fail<ConfigError>(function, "softmax_scale_multiplier must be positive and finite but is ",
                       multiplier);
@@ -143,7 +155,7 @@ inline void check_probabilities(const char* function, Probabilities probabilitie
 template <class Real>
 void check_lse(const char* function, const LseView<Real>& lse,
                const std::array<Index, 3>& extents) {
-  check_extents(function, "lse", lse);
+  check_optional_extents(function, "lse", lse);
   if (lse.data != nullptr && lse.extents() != extents) {
     fail<ShapeError>(function, "lse ", lse.extents(), " must be ", extents);
   }
@@ -161,7 +173,7 @@ void check_memory(const char* function, const AttentionOptions<T>& options,
       options.softcap_order == SoftcapOrder::AfterBias) {
     fail<ConfigError>(function, "ReturnedScores::Capped needs the soft cap before the bias");
   }
-  check_extents(function, "weights", weights);
+  check_optional_extents(function, "weights", weights);
   if (weights.data == nullptr) return;
   const std::array<Index, 4> extents{shape.batch, shape.heads, shape.queries, shape.keys};
   if (weights.extents() != extents) {

@@ -12,8 +12,8 @@
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/softmax.hpp>
 #include <posenc/kernels/tile.hpp>
+#include <posenc/tensor/detail/erased_device.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
-#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 
 #include <algorithm>
@@ -27,8 +27,9 @@ namespace detail {
 /// Forward schedule: one call of attention(), cut into blocks of queries, or into tiles of keys if
 /// there are fewer blocks than threads. It calls the other stages in order; they do not depend on
 /// it.
+///   Types:  Bias is ErasedBias<T> or RelativeBias<T>
 ///   Reader: PackedTiles or UnpackedTiles
-template <class Tier, Device D, Scalar T, class Bias, class Reader>
+template <class Tier, Scalar T, class Bias, class Reader>
 class ForwardSchedule {
  public:
   using Real = Compute<T>;
@@ -36,8 +37,9 @@ class ForwardSchedule {
   using Block = QueryBlock<Tier, T, Stored>;
   using ScoresOfCall = Scores<Tier, T, Bias, Stored>;
 
-  ForwardSchedule(const D& device, const AttentionPlan<T>& plan, const ForwardStrategy& strategy,
-                  const Bias& bias, const OutputWriter<T>& outputs, const Reader& reader)
+  ForwardSchedule(const ErasedDevice& device, const AttentionPlan<T>& plan,
+                  const ForwardStrategy& strategy, const Bias& bias, const OutputWriter<T>& outputs,
+                  const Reader& reader)
       : device_(device),
         plan_(plan),
         strategy_(strategy),
@@ -46,7 +48,7 @@ class ForwardSchedule {
         reader_(reader) {}
 
   void run(ScratchArenas& workspace) const {
-    const auto threads = static_cast<Index>(device_.numThreads());
+    const Index threads = device_.numThreads();
     const Index blocks = strategy_.blocks, num_splits = strategy_.split_tiles;
     ArenaAllocator measure(nullptr);
     (void)ThreadState(*this, measure);
@@ -159,13 +161,11 @@ class ForwardSchedule {
     const KvTile<Stored> keys = reader_.tile(block, seen, state.reader_scratch);
     const double* const key_positions = prepare_positions(block, seen, state);
     const bool bias_by_batch = prepare_strip_bias(block, seen, key_positions, state);
-    if constexpr (ScoresOfCall::has_bias) {
-      if (!bias_by_batch) {
-        reader_.for_batches(block, seen, [&](const Strip& batch, bool sees) {
-          if (sees) reader_.compute_products(block, seen, keys, batch, state.scores);
-        });
-        state.scores.add_bias(block, seen, keys, key_positions);
-      }
+    if (!bias_by_batch) {
+      reader_.for_batches(block, seen, [&](const Strip& batch, bool sees) {
+        if (sees) reader_.compute_products(block, seen, keys, batch, state.scores);
+      });
+      state.scores.add_bias(block, seen, keys, key_positions);
     }
     reader_.for_batches(block, seen, [&](const Strip& batch, bool sees) {
       if (sees) {
@@ -188,7 +188,7 @@ class ForwardSchedule {
   /// those of queries.)
   const double* prepare_positions(const Block& block, const TileVisibility& seen,
                                   const ThreadState& state) const noexcept {
-    if (!ScoresOfCall::has_bias && !state.dropout.is_enabled()) return nullptr;
+    if (!plan_.has_bias && !state.dropout.is_enabled()) return nullptr;
     const Index count = seen.keys.end - seen.first_key();
     const double* const positions = geometry().key_positions(block.sequence(), seen.first_key(),
                                                              count, state.key_position_buffer);
@@ -200,7 +200,7 @@ class ForwardSchedule {
   static bool prepare_strip_bias(const Block& block, const TileVisibility& seen,
                                  const double* key_positions, const ThreadState& state) noexcept {
     if constexpr (Reader::is_unpacked) {
-      return !ScoresOfCall::has_bias;
+      return !state.scores.has_bias();
     } else {
       return state.scores.prepare_strip_bias(block, seen, key_positions);
     }
@@ -292,7 +292,7 @@ class ForwardSchedule {
     return static_cast<double>(rows() * tile_keys * (plan_.q.dim + value_dim())) / fmas_per_cycle;
   }
 
-  const D& device_;
+  const ErasedDevice& device_;
   const AttentionPlan<T>& plan_;
   const ForwardStrategy& strategy_;
   const Bias& bias_;

@@ -23,9 +23,13 @@ class MaskGradient {
   MaskGradient(const char* function, const ScoresView<Real>& grad,
                const ScoresView<const Real>& mask, Index sequences, Index kv_heads)
       : grad_(grad) {
-    check_extents(function, "gradients.additive", grad);
+    check_optional_extents(function, "gradients.additive", grad);
     if (grad.data == nullptr) return;
-    if (mask.data == nullptr || grad.extents() != mask.extents()) {
+    if (mask.data == nullptr) {
+      fail<ShapeError>(function, "gradients.additive ", grad.extents(),
+                       " needs options.additive, which has no data");
+    }
+    if (grad.extents() != mask.extents()) {
       fail<ShapeError>(function, "gradients.additive ", grad.extents(),
                        " must have the shape of options.additive ", mask.extents());
     }

@@ -25,7 +25,7 @@ class BroadcastMask {
   BroadcastMask(const char* function, const char* name, ScoresView<const T> mask,
                 const AttentionShape& shape)
       : mask_(mask) {
-    check_extents(function, name, mask_);
+    check_optional_extents(function, name, mask_);
     if (mask_.data == nullptr) return;
     check(function, name, shape);
     if (mask_.batch == 1) mask_.batch_stride = 0;

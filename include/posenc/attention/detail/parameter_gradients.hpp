@@ -4,7 +4,6 @@
 #include <posenc/attention/detail/backward_queue.hpp>
 #include <posenc/attention/detail/relative_gradients.hpp>
 #include <posenc/attention/gradients.hpp>
-#include <posenc/attention/relative_bias.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
@@ -18,81 +17,106 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Gradient of a bias's parameters, to which many blocks add.
-/// If the bias reads positions, each block has a local gradient, and these are added in block
-/// order. Blocks with a RelativeBias keep local gradients of its tables in their arenas. If the bias
-/// reads tokens, tiles add to the shared gradient in block order: entries of different heads are
-/// disjoint.
-template <Scalar T, class Bias, class Gradient>
+/// Places where the gradient of a bias's parameters is collected.
+enum class GradientSums {
+  None,        ///< there is none
+  PerBlock,    ///< each block has a local gradient, and these are added in block order
+  SharedTiles  ///< tiles add to one gradient, in block order for each tile
+};
+
+/// Gradient of a bias's parameters, to which many blocks add. This base class does nothing; the
+/// schedule does not depend on the types of bias and gradient.
+template <Scalar T>
 class ParameterGradients {
  public:
   using Real = Compute<T>;
 
-  static constexpr bool has_gradient = !std::is_same_v<Gradient, NoGradient>;
-  static constexpr bool is_token_bias =
-      has_gradient && requires(const Bias& bias, MatrixView<const Real> grad, Gradient& gradient) {
-    bias.add_gradient(TokenTile{}, grad, gradient);
-  };
-  static constexpr bool is_relative_bias = std::is_same_v<Bias, RelativeBias<T>>;
-  /// True if blocks must be dealt out one after the other.
-  static constexpr bool serializes_blocks = has_gradient && !is_token_bias;
-  static constexpr bool has_block_gradients = serializes_blocks && !is_relative_bias;
+  explicit ParameterGradients(GradientSums sums = GradientSums::None) noexcept : sums_(sums) {}
+  ParameterGradients(const ParameterGradients&) = delete;
+  ParameterGradients& operator=(const ParameterGradients&) = delete;
 
+  bool is_present() const noexcept { return sums_ != GradientSums::None; }
+  /// True if blocks must be dealt out one after the other.
+  bool serializes_blocks() const noexcept { return sums_ == GradientSums::PerBlock; }
+  bool is_shared() const noexcept { return sums_ == GradientSums::SharedTiles; }
+
+  /// Checks the gradient and allocates memory for `threads` threads.
   ///   Throws: ShapeError if the gradient does not have the shape of zero_gradient(), and
   ///           exceptions of zero_gradient()
-  ParameterGradients([[maybe_unused]] const char* function, const Bias& bias, Gradient& gradient,
-                     Index threads)
-      : gradient_(gradient) {
-    if constexpr (has_block_gradients) {
+  virtual void prepare(const char*, Index) {}
+  /// Sets the local gradient of a thread to zero.
+  virtual void begin_block(Index) {}
+  /// Adds the gradients of a tile of scores of one head.
+  ///   thread: index of the local gradient
+  virtual void add(Index, const TokenTile&, const MatrixView<const Real>&) {}
+  /// Adds a thread's local gradient to the gradient of all blocks.
+  virtual void add_block(Index) {}
+
+ protected:
+  ~ParameterGradients() = default;
+
+ private:
+  GradientSums sums_;
+};
+
+/// ParameterGradients of a bias whose parameters are not learned, if it has any.
+template <Scalar T>
+struct UnlearnedParameters final : ParameterGradients<T> {
+  template <class Bias>
+  UnlearnedParameters(const Bias&, const NoGradient&) noexcept {}
+};
+
+/// ParameterGradients of a bias with learned parameters. If the bias reads positions, each block
+/// has a local gradient. If it reads tokens, tiles add to the shared gradient: entries of different
+/// heads are disjoint.
+template <Scalar T, class Bias, class Gradient>
+class LearnedParameterGradients final : public ParameterGradients<T> {
+ public:
+  using Real = Compute<T>;
+
+  static constexpr bool is_token_bias =
+      requires(const Bias& bias, MatrixView<const Real> grad, Gradient& gradient) {
+    bias.add_gradient(TokenTile{}, grad, gradient);
+  };
+
+  LearnedParameterGradients(const Bias& bias, Gradient& gradient) noexcept
+      : ParameterGradients<T>(is_token_bias ? GradientSums::SharedTiles : GradientSums::PerBlock),
+        bias_(bias),
+        gradient_(gradient) {}
+
+  void prepare(const char* function, [[maybe_unused]] Index threads) override {
+    if constexpr (!is_token_bias) {
       static_assert(
-          std::is_same_v<decltype(bias.zero_gradient()), Gradient>,
+          std::is_same_v<decltype(bias_.zero_gradient()), Gradient>,
           "posenc::attention_backward: bias_gradient must be what bias.zero_gradient() returns");
-      block_gradients_.assign(static_cast<std::size_t>(threads) + 1, bias.zero_gradient());
+      block_gradients_.assign(static_cast<std::size_t>(threads) + 1, bias_.zero_gradient());
       add_zeros(function, block_gradients_.back());
-    } else if constexpr (is_token_bias && requires { bias.zero_gradient(); }) {
-      add_zeros(function, bias.zero_gradient());
+    } else if constexpr (requires { bias_.zero_gradient(); }) {
+      add_zeros(function, bias_.zero_gradient());
     }
   }
 
-  LearnedTables learned_tables() const noexcept {
-    if constexpr (is_relative_bias && has_gradient) {
-      return {gradient_.table.data != nullptr, gradient_.key_table.data != nullptr};
+  void begin_block(Index thread) override {
+    if constexpr (!is_token_bias) of_thread(thread) = block_gradients_.back();
+  }
+  void add([[maybe_unused]] Index thread, const TokenTile& tokens,
+           const MatrixView<const Real>& grad) override {
+    if constexpr (is_token_bias) {
+      bias_.add_gradient(tokens, grad, gradient_);
     } else {
-      return {};
+      bias_.add_gradient(tokens.head, tokens.query_positions, tokens.key_positions, grad,
+                         of_thread(thread));
     }
   }
-
-  void begin(Index thread) {
-    if constexpr (has_block_gradients)
-      block_gradients_[static_cast<std::size_t>(thread)] = block_gradients_.back();
-  }
-  template <class Add>
-  void add_to_block(Index thread, const Add& add) {
-    if constexpr (has_block_gradients) add(block_gradients_[static_cast<std::size_t>(thread)]);
-  }
-  template <class Add>
-  void add_to_shared(const Add& add) {
-    if constexpr (is_token_bias) add(gradient_);
-  }
-  /// Calls add(gradient) in the order of the numbers under which blocks were dealt out.
-  template <class Add>
-  void add_in_block_order(Index number, const Add& add) {
-    if constexpr (serializes_blocks) {
-      added_blocks_.wait_until_above(number - 1);
-      add(gradient_);
-      added_blocks_.advance_to(number + 1);
-    }
-  }
-  /// Adds the block's local gradient to the shared one, in the order of numbers.
-  void end(Index thread, Index number) {
-    if constexpr (has_block_gradients) {
-      add_in_block_order(number, [&](Gradient& all) {
-        add_numbers(all, block_gradients_[static_cast<std::size_t>(thread)]);
-      });
-    }
+  void add_block(Index thread) override {
+    if constexpr (!is_token_bias) add_numbers(gradient_, of_thread(thread));
   }
 
  private:
+  Gradient& of_thread(Index thread) noexcept {
+    return block_gradients_[static_cast<std::size_t>(thread)];
+  }
+
   /// Adds zeros, or compares sizes, before anything is written: += throws for another shape, but
   /// lists of numbers have no +=.
   void add_zeros([[maybe_unused]] const char* function, const Gradient& zeros) {
@@ -112,9 +136,23 @@ class ParameterGradients {
     }
   }
 
+  const Bias& bias_;
   Gradient& gradient_;
   std::vector<Gradient> block_gradients_;  ///< one per thread, and zeros at the end
-  MonotonicCounter added_blocks_;          ///< number of blocks that are added
+};
+
+/// Gradient of a RelativeBias, whose blocks keep local gradients of its tables in their arenas.
+///   gradient: nullptr if nothing is learned
+template <Scalar T>
+struct RelativeParameterGradients {
+  const RelativeGradient<T>* gradient = nullptr;
+
+  bool serializes_blocks() const noexcept { return gradient != nullptr; }
+
+  LearnedTables learned_tables() const noexcept {
+    if (gradient == nullptr) return {};
+    return {gradient->table.data != nullptr, gradient->key_table.data != nullptr};
+  }
 };
 
 }  // namespace detail

@@ -52,6 +52,25 @@ struct DiagnosticGradients {
   AnyArgument q = 0, k = 0, v = 0, additive = 0, sinks = 0;
 };
 
+POSENC_DETAIL_CALL_RULE(
+    AttentionRule,
+    "posenc: attention takes (q, k, v, out, options, bias, memory) or "
+    "(q, cache, sequences, out, options, bias, memory), and an Eigen device last or none; "
+    "tensors are HeadsViews (from bshd(tensor) or another adapter), sequences a span of "
+    "posenc::Index");
+POSENC_DETAIL_CALL_RULE(
+    OptionsRule,
+    "posenc::attention: after out come options, of which causal is required: {.causal = "
+    "posenc::Causal::No}, then a bias, memory and an Eigen device, or none. If a field in braces "
+    "is wrong, posenc::AttentionOptions<T>{...} around it makes the compiler name the field");
+
+/// Parameter of a diagnostic overload that accepts tensors alone.
+template <class Rule>
+struct RefusedHeads {
+  template <class T>
+  constexpr RefusedHeads(const HeadsView<T>&) noexcept(Rule::template refuse<T>()) {}  // NOLINT
+};
+
 template <class Q, class K, class V, class T>
 constexpr void diagnose_attention() {
   static_assert(!std::is_const_v<T>,
@@ -84,30 +103,12 @@ requires(detail::attends<Q, K, V, T> &&
                 "out");
 }
 
-#define POSENC_DETAIL_ATTENTION_RULE                                                      \
-  "posenc: attention takes (q, k, v, out, options, bias, memory) or "                     \
-  "(q, cache, sequences, out, options, bias, memory), and an Eigen device last or none; " \
-  "tensors are HeadsViews (from bshd(tensor) or another adapter), sequences a span of "   \
-  "posenc::Index"
-
-template <class T = void>
-void attention(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument, detail::AnyArgument,
-               const detail::DiagnosticOptions<T>& = {}, detail::DiagnosticBias = {},
-               const detail::DiagnosticMemory<T>& = {}, detail::AnyArgument = 0) {
-  static_assert(detail::dependent_false<T>, POSENC_DETAIL_ATTENTION_RULE);
-}
-// Overload for a device, or any other argument, in the place of memory.
-template <class T = void>
-void attention(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument, detail::AnyArgument,
-               const detail::DiagnosticOptions<T>&, detail::DiagnosticBias, detail::AnyArgument,
-               detail::AnyArgument = 0) {
-  static_assert(detail::dependent_false<T>, POSENC_DETAIL_ATTENTION_RULE);
-}
-template <class T = void>
-void attention(detail::AnyArgument, detail::AnyArgument, detail::AnyArgument, detail::AnyArgument,
-               detail::AnyArgument, const detail::DiagnosticOptions<T>& = {},
-               detail::AnyArgument = 0) {
-  static_assert(detail::dependent_false<T>, POSENC_DETAIL_ATTENTION_RULE);
-}
+// Tensors that match, followed by arguments that do not, or by none.
+template <class...>
+void attention(detail::RefusedHeads<detail::OptionsRule>, detail::RefusedHeads<detail::OptionsRule>,
+               detail::RefusedHeads<detail::OptionsRule>, detail::RefusedHeads<detail::OptionsRule>,
+               ...);
+template <class...>
+void attention(detail::RefusedCall<detail::AttentionRule>, ...);
 
 POSENC_END

@@ -19,7 +19,13 @@ namespace detail {
 /// True if a bias has this part. The part may still be empty.
 template <class T>
 bool is_present(const HeadsView<T>& part) noexcept {
-  return part.data != nullptr || part.dim != 0;
+  return !is_omitted(part);
+}
+
+/// Returns the channels of a part; 0 if it is omitted.
+template <class T>
+Index dim_of(const HeadsView<T>& part) noexcept {
+  return is_present(part) ? Index{part.dim} : 0;
 }
 
 /// Relative table with columns in order of ascending key - query, so that a row of scores, whose
@@ -131,15 +137,16 @@ void check_relative_bias(const char* function, const RelativeBias<T>& bias,
     fail<ConfigError>(function, "RelativeBias needs a table, a key_table or both");
   }
   const HeadsView<const T>& x = is_present(bias.queries) ? bias.queries : q;
-  check_extents(function, "RelativeBias::queries", bias.queries);
+  check_optional_extents(function, "RelativeBias::queries", bias.queries);
   if (x.batch != q.batch || x.seq != q.seq || x.heads != q.heads) {
     fail<ShapeError>(function, "RelativeBias::queries ", x.extents(),
                      " must have the batch, length and heads of q ", q.extents());
   }
+  check_optional_extents(function, "RelativeBias::table", bias.table);
   const Index rows = is_present(bias.table) ? bias.table.seq : bias.key_table.seq;
   const auto check_table = [&](const char* name, const HeadsView<const T>& table, Index dim) {
-    check_extents(function, name, table);
     if (!is_present(table)) return;
+    check_extents(function, name, table);
     if (table.batch != 1 || table.seq != rows || (table.heads != 1 && table.heads != q.heads) ||
         table.dim != dim) {
       fail<ShapeError>(function, name, " ", table.extents(), " must be [1, ", rows, ", 1 or ",

@@ -42,7 +42,7 @@ class RelativeTableBackward {
       : table_(table),
         columns_(columns),
         learned_(learned),
-        dim_(is_present(table) ? padded_value_dim(table.dim) : 0),
+        dim_(padded_value_dim(dim_of(table))),
         heads_(table.heads == 1 ? 1 : heads),
         packed_(allocator.allocate<Real>(tile_lanes * dim_)),
         grad_(allocator.allocate<Real>(size())) {}
@@ -332,6 +332,9 @@ void check_relative_gradient(const char* function, const RelativeBias<T>& bias,
   const auto check = [function](const char* name, const auto& of, const HeadsView<const T>& view) {
     if (of.data == nullptr) return;
     check_extents(function, name, of);
+    if (!is_present(view)) {
+      fail<ShapeError>(function, name, " ", of.extents(), " needs the tensor, which is omitted");
+    }
     if (of.extents() != view.extents()) {
       fail<ShapeError>(function, name, " ", of.extents(), " must have the shape of its tensor ",
                        view.extents());

@@ -108,7 +108,7 @@ class RelativeProducts {
     unsigned panel_mask = 0;
   };
 
-  Index row_size() const noexcept { return packed_dim<Row>(bias_.table.dim); }
+  Index row_size() const noexcept { return packed_dim<Row>(dim_of(bias_.table)); }
 
   void pack(Index t, unsigned panels, Index head) const noexcept {
     const Index size = panel_lanes * row_size();
@@ -148,7 +148,7 @@ class RelativeKeyProducts {
       : table_(bias.key_table),
         columns_(columns),
         factor_(factor),
-        packed_(allocator.allocate<Row>(tile_lanes * packed_dim<S>(table_.dim))),
+        packed_(allocator.allocate<Row>(tile_lanes * packed_dim<S>(dim_of(table_)))),
         products_(allocator.allocate<Real>(ring_slots * tile_lanes * tile_keys)) {}
 
   /// Computes the products of columns from .. to of tile t of columns with lanes [begin, end) of

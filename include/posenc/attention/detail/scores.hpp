@@ -34,16 +34,13 @@ class Scores {
  public:
   using Real = Compute<T>;
   using Block = QueryBlock<Tier, T, S>;
-  /// True if there is a bias. It is added to as many rows of a head as possible per call, because
-  /// it computes terms that depend on keys alone once for all of them.
-  static constexpr bool has_bias = !std::is_same_v<Bias, NoBias>;
 
   /// Allocates memory for blocks of up to `rows` rows, which are of `queries` queries.
   ///   keeps_all: scores of all rows are kept
   Scores(const AttentionPlan<T>& plan, const Bias& bias, Index rows, Index queries,
          ArenaAllocator& allocator, bool keeps_all = false) noexcept
       : plan_(plan),
-        keeps_block_scores_(has_bias || plan.is_backward || keeps_all),
+        keeps_block_scores_(plan.has_bias || plan.is_backward || keeps_all),
         scores_(
             allocator.allocate<Real>((keeps_block_scores_ ? rows : Block::strip_rows) * tile_keys)),
         softcap_slopes_(plan.is_backward && plan.options.softcap != 0
@@ -51,6 +48,10 @@ class Scores {
                             : nullptr),
         bias_(bias, plan.scale, rows, is_relative || !(plan.is_backward || keeps_all) ? queries : 0,
               allocator) {}
+
+  /// True if there is a bias. It is added to as many rows of a head as possible per call, because
+  /// it computes terms that depend on keys alone once for all of them.
+  bool has_bias() const noexcept { return plan_.has_bias; }
 
   /// Resets per-block state. Call it before the first tile of a block.
   void begin(const Block& block) noexcept { bias_.begin(block); }
@@ -99,17 +100,19 @@ class Scores {
   bool prepare_strip_bias([[maybe_unused]] const Block& block,
                           [[maybe_unused]] const TileVisibility& seen,
                           [[maybe_unused]] const double* key_positions) const noexcept {
-    if constexpr (is_distance_bias) {
-      return bias_.prepare(block, seen, key_positions);
+    if constexpr (is_relative) {
+      return false;
     } else {
-      return !has_bias;
+      return !has_bias() || bias_.prepare(block, seen, key_positions);
     }
   }
   void add_strip_bias([[maybe_unused]] const Block& block,
                       [[maybe_unused]] const TileVisibility& seen,
                       [[maybe_unused]] const Strip& strip) const noexcept {
-    if constexpr (is_distance_bias) {
-      bias_.add_to_strip(block, Block::active_lanes(seen, strip), strip, strip_scores(strip));
+    if constexpr (!is_relative) {
+      if (has_bias()) {
+        bias_.add_to_strip(block, Block::active_lanes(seen, strip), strip, strip_scores(strip));
+      }
     }
   }
 
@@ -165,20 +168,20 @@ class Scores {
     backprop_temperature(TemperatureOf::BiasedScores, block, lanes, strip, grad);
   }
 
-  /// Adds to the gradient of the bias's parameters, from the score gradients of a tile, [rows,
-  /// tile_keys]. These are 0 for invisible keys.
-  template <class Gradient>
-  void add_bias_gradient(const Block& block, const TileVisibility& seen,
-                         const double* key_positions, const Real* grad, Gradient& gradient) const {
+  /// Calls add(tokens, scores) for each head of a tile, with its tokens and the gradients of its
+  /// scores, from those of the tile, [rows, tile_keys]. These are 0 for invisible keys.
+  template <class Add>
+  void for_score_gradients(const Block& block, const TileVisibility& seen,
+                           const double* key_positions, const Real* grad, const Add& add) const {
     const Index group = block.plan().group;
     const Index begin = seen.keys.begin - seen.first_key(), keys = seen.keys.end - seen.keys.begin;
     for (Index i = 0; i < (std::min)(block.rows(), group); ++i) {
       const Index queries = block.rows() / group;
       const MatrixView<const Real> head_gradients{grad + i * tile_keys + begin, queries, keys,
                                                   group * tile_keys};
-      bias_.add_gradient(block, seen.first_key(),
-                         {i, queries, begin, keys, key_positions + begin, head_gradients},
-                         gradient);
+      const BiasTile<const Real> tile{
+          i, queries, begin, keys, key_positions + begin, head_gradients};
+      add(BiasStage<Tier, T, S>::tokens_of(block, seen.first_key(), tile), head_gradients);
     }
   }
 
@@ -193,7 +196,6 @@ class Scores {
 
  private:
   static constexpr bool is_relative = std::is_same_v<Bias, RelativeBias<T>>;
-  static constexpr bool is_distance_bias = DistanceBias<Bias, T>;
   static constexpr Real neg_infinity = -std::numeric_limits<Real>::infinity();
 
   /// Adds the bias to rows with the same active lanes, head by head; rows of a head are `group`

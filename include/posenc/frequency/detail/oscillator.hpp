@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/detail/aligned_vector.hpp>
+#include <posenc/core/detail/compiled.hpp>
 #include <posenc/core/detail/double_double.hpp>
 #include <posenc/core/detail/strict_fp_order.hpp>
 #include <posenc/core/error.hpp>
@@ -80,16 +81,12 @@ class Oscillator {
   ///   Cost:   about 25 vector operations per vector of doubles; no allocation
   template <class Tier = tier::Best, std::floating_point T>
   void cos_sin_row(double position, Index first, Index count, double factor, T* cos_row,
-                   T* sin_row) const noexcept {
-    write_cos_sin<Tier>(SharedPosition<false>{position}, first, count, factor, cos_row, sin_row);
-  }
+                   T* sin_row) const noexcept;
 
   /// Overload with one position per frequency: positions [count].
   template <class Tier = tier::Best, std::floating_point T>
   void cos_sin_row(const double* positions, Index first, Index count, double factor, T* cos_row,
-                   T* sin_row) const noexcept {
-    write_cos_sin<Tier>(PerPairPosition{positions}, first, count, factor, cos_row, sin_row);
-  }
+                   T* sin_row) const noexcept;
 
   /// Like the overload with one position, but always inlined. If `count` is a compile-time constant
   /// and the caller uses the row immediately, the values stay in registers.
@@ -202,6 +199,19 @@ class Oscillator {
   AnglePolicy policy_ = AnglePolicy::Exact;
 };
 
+// Outside of the class, because functions in it are inline, and a declared instantiation of an
+// inline function is compiled nevertheless.
+template <class Tier, std::floating_point T>
+void Oscillator::cos_sin_row(double position, Index first, Index count, double factor, T* cos_row,
+                             T* sin_row) const noexcept {
+  write_cos_sin<Tier>(SharedPosition<false>{position}, first, count, factor, cos_row, sin_row);
+}
+template <class Tier, std::floating_point T>
+void Oscillator::cos_sin_row(const double* positions, Index first, Index count, double factor,
+                             T* cos_row, T* sin_row) const noexcept {
+  write_cos_sin<Tier>(PerPairPosition{positions}, first, count, factor, cos_row, sin_row);
+}
+
 /// Throws PositionError if an angle can exceed 2^50 radians, the limit of the oscillator's
 /// accuracy.
 inline void check_max_angle(const char* function, const Oscillator& oscillator,
@@ -212,6 +222,16 @@ inline void check_max_angle(const char* function, const Oscillator& oscillator,
         positions.max_magnitude(), " and the fastest inv_freq is ", oscillator.max_inv_freq());
   }
 }
+
+#define POSENC_DETAIL_COS_SIN_ROWS(EXTERN, T)                                                    \
+  EXTERN template void Oscillator::cos_sin_row<tier::Best>(double, Index, Index, double, T*, T*) \
+      const noexcept;                                                                            \
+  EXTERN template void Oscillator::cos_sin_row<tier::Best>(const double*, Index, Index, double,  \
+                                                           T*, T*) const noexcept;
+#if POSENC_COMPILED
+POSENC_DETAIL_COS_SIN_ROWS(extern, float)
+POSENC_DETAIL_COS_SIN_ROWS(extern, double)
+#endif
 
 }  // namespace detail
 POSENC_END

@@ -19,6 +19,8 @@ class AgreedNumber {
     found_ = value;
   }
   std::optional<T> get() const { return differs_ ? std::nullopt : found_; }
+  /// True if no name has a number.
+  bool is_absent() const { return !found_; }
 
  private:
   std::optional<T> found_;

@@ -30,9 +30,9 @@ enum class GgufLogMultiplier {
 
 /// Rotations of layers with a window.
 enum class GgufLocal {
-  AsGlobal,  ///< as global layers, unless keys give another base or width
-  Unscaled,  ///< without the scaling of global layers
-  Unknown    ///< own base; the effect of scaling is unknown
+  AsGlobal,  ///< as global layers, with their scaling; keys may give another base or width
+  Unscaled,  ///< without the scaling of global layers, with their attn_factor
+  Plain      ///< with neither
 };
 
 /// Layers without rotary encoding, in addition to layers without heads.
@@ -60,7 +60,16 @@ enum class GgufTemperature {
 enum class GgufIndexer {
   None,
   AllLayers,
-  ByRatio  ///< those whose attention.compress_ratios is positive
+  AfterDense,    ///< those after leading_dense_block_count
+  GlobalLayers,  ///< those without a window
+  ByRatio        ///< those whose attention.compress_ratios is positive
+};
+
+/// Layers with sinks.
+enum class GgufSinks {
+  None,
+  AllLayers,
+  ByWeights  ///< those with a tensor of sinks, which is not read
 };
 
 /// Rotation.
@@ -68,6 +77,8 @@ struct GgufRope {
   bool is_base_fixed = false;   ///< the graph has the base 10000 and no scaling
   bool rotary_is_last = false;  ///< rotary channels are the last ones of a head
   GgufLogMultiplier log_multiplier = GgufLogMultiplier::Unknown;
+  double beta_fast = 32;  ///< default of YaRN's beta_fast
+  Index global_part = 1;  ///< global layers rotate 1 / global_part of the channels of local ones
   /// YaRN's ramp has rounded ends, as llama.cpp implements it. False for models trained with
   /// unrounded ones, which GGUF cannot express.
   bool rounds_ramp = true;
@@ -79,7 +90,9 @@ struct GgufRope {
   GgufLocal local = GgufLocal::AsGlobal;
   double local_base = 0;            ///< default; 0: the base of the global layers
   bool ignores_local_base = false;  ///< the graph uses the base of the global layers
+  bool has_local_width = false;     ///< the graph reads rope.dimension_count_swa layer by layer
   GgufNopeLayers nope_layers = GgufNopeLayers::None;
+  Index linear_period = 4;  ///< one layer of each period has a softmax, for LinearLayers
 };
 
 /// Windows of layers.
@@ -95,7 +108,8 @@ struct GgufWindows {
 
 /// Scale, cap and temperature of scores.
 struct GgufScores {
-  double scale = 0;  ///< 0: head_dim^-1/2
+  double scale = 0;          ///< 0: head_dim^-1/2
+  bool reads_scale = false;  ///< attention.scale replaces it
   /// Default of attention.output_scale; 0: no such key.
   double output_scale = 0;
   /// Models with this number of layers use (embedding_length / head_count)^-1/2.
@@ -111,7 +125,7 @@ struct GgufArchitecture {
   GgufRope rope = {};
   GgufWindows windows = {};
   GgufScores scores = {};
-  bool sinks = false;
+  GgufSinks sinks = GgufSinks::None;
   GgufIndexer indexer = GgufIndexer::None;
   LayerKind without_heads = LayerKind::None;  ///< kind of layers without heads
 };

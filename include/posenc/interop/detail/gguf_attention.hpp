@@ -19,6 +19,17 @@
 POSENC_BEGIN
 namespace detail {
 
+/// Returns the norm of the layers of a row that have one; nullopt if it is not known. A norm that a
+/// file may lack is known if the file lists the tensors of layer 0.
+inline std::optional<LayerQkNorm> gguf_qk_norm(const GgufKeys& keys, const QkNormRow& row) {
+  if (row.experts_without != 0 && keys.integer("expert_count") == row.experts_without) {
+    return no_qk_norm;
+  }
+  if (!row.is_optional || keys.file().has_tensor("blk.0.attn_q_norm.weight")) return row.norm;
+  const bool has_layer = keys.file().has_tensor("blk.0.attn_norm.weight");
+  return has_layer ? std::optional(no_qk_norm) : std::nullopt;
+}
+
 /// Reader of heads and windows of each layer, for a model whose rotary layers have been read.
 class GgufAttention {
  public:
@@ -34,11 +45,13 @@ class GgufAttention {
     if (architecture_.indexer == GgufIndexer::ByRatio) {
       read_counts("attention.compress_ratios", ratios_);
     }
+    qk_norm_row_ = is_known_ ? find_row(gguf_qk_norms, model_.model_type) : nullptr;
+    if (qk_norm_row_ != nullptr) qk_norm_ = gguf_qk_norm(keys_, *qk_norm_row_);
     const bool has_window = window_ && window_->kind != WindowKind::None;
     if (model_.layer_count > 0) {
       if (has_window) is_local_ = gguf_local_layers(keys_, architecture_);
       if (architecture_.rope.nope_layers == GgufNopeLayers::LinearLayers) {
-        is_linear_ = gguf_linear_layers(keys_);
+        is_linear_ = gguf_linear_layers(keys_, architecture_);
       }
     } else if (has_window || architecture_.rope.nope_layers != GgufNopeLayers::None ||
                model_.layers.size() > 1) {
@@ -70,8 +83,9 @@ class GgufAttention {
       return LayerWindow{WindowKind::Sliding, architecture_.windows.default_size};
     }
     if (size == 0) {
-      const bool has_none = given || architecture_.windows.may_be_absent;
-      return has_none ? std::optional(LayerWindow{}) : std::nullopt;
+      if (architecture_.windows.may_be_absent) return LayerWindow{};
+      if (given) keys_.reject(key, "is 0, for which llama.cpp masks every key of local layers");
+      return std::nullopt;
     }
     return LayerWindow{
         architecture_.windows.both_sides ? WindowKind::BothSides : WindowKind::Sliding, size};
@@ -116,21 +130,40 @@ class GgufAttention {
     const bool is_second = is_local && model_.layers.size() > 1;
     layer.head_dim = model_.layers[is_second ? 1 : 0].rotary.head_dim;
     layer.value_dim = value_dim(is_latent, is_second, *layer.head_dim);
-    if (is_known_) layer.sinks = architecture_.sinks;
-    layer.qk_norm = gguf_qk_norm(model_.model_type);
+    if (is_known_ && architecture_.sinks != GgufSinks::ByWeights) {
+      layer.sinks = architecture_.sinks == GgufSinks::AllLayers;
+    }
+    layer.qkv_clip = keys_.real("attention.clamp_kqv");
+    if (layer.qkv_clip == 0) layer.qkv_clip.reset();
+    layer.qk_norm = has_qk_norm(number) ? qk_norm_ : no_qk_norm;
     if (window_) {
       layer.window = is_local ? *window_ : LayerWindow{};
-      layer.kind = is_sparse(number) ? LayerKind::Sparse : layer_kind_of(*layer.window);
+      layer.kind = is_sparse(number, is_local) ? LayerKind::Sparse : layer_kind_of(*layer.window);
     }
     return layer;
   }
 
+  /// True if a layer has the norm of the architecture's row, if any.
+  bool has_qk_norm(Index number) const {
+    const auto& layers = model_.layers_without_rotary;
+    return qk_norm_row_ == nullptr || qk_norm_row_->layers == QkNormLayers::All ||
+           !std::binary_search(layers.begin(), layers.end(), number);
+  }
+
   /// True if an indexer chooses the keys of a layer.
-  bool is_sparse(Index number) const {
-    if (architecture_.indexer != GgufIndexer::ByRatio) {
-      return architecture_.indexer == GgufIndexer::AllLayers;
+  bool is_sparse(Index number, bool is_local) const {
+    switch (architecture_.indexer) {
+      case GgufIndexer::AllLayers:
+        return true;
+      case GgufIndexer::AfterDense:
+        return number >= keys_.integer("leading_dense_block_count").value_or(0);
+      case GgufIndexer::GlobalLayers:
+        return !is_local;
+      case GgufIndexer::ByRatio:
+        return entry(ratios_, number).value_or(0) > 0;
+      default:
+        return false;
     }
-    return entry(ratios_, number).value_or(0) > 0;
   }
 
   std::optional<Index> value_dim(bool is_latent, bool is_local, Index head_dim) const {
@@ -151,6 +184,8 @@ class GgufAttention {
   std::optional<LayerWindow> window_;
   std::vector<Index> heads_, kv_heads_, ratios_;
   std::vector<bool> is_local_, is_linear_;
+  const QkNormRow* qk_norm_row_ = nullptr;
+  std::optional<LayerQkNorm> qk_norm_;
 };
 
 }  // namespace detail

@@ -21,18 +21,37 @@ inline constexpr std::array gguf_rope_keys = std::to_array<std::string_view>(
 
 /// Keys below <architecture>.attention that are read.
 inline constexpr std::array gguf_attention_keys = std::to_array<std::string_view>(
-    {"compress_ratios", "head_count", "head_count_kv", "key_length", "key_length_mla",
-     "key_length_swa", "scale", "output_scale", "sliding_window", "sliding_window_pattern",
-     "temperature_scale", "temperature_length", "max_alibi_bias", "relative_buckets_count",
-     "recurrent_layers", "rope_pattern", "value_length", "value_length_mla", "value_length_swa"});
+    {"compress_ratios",    "head_count",         "head_count_kv",          "key_length",
+     "key_length_mla",     "key_length_mla_swa", "key_length_swa",         "scale",
+     "output_scale",       "sliding_window",     "sliding_window_pattern", "temperature_scale",
+     "temperature_length", "max_alibi_bias",     "relative_buckets_count", "recurrent_layers",
+     "rope_pattern",       "value_length",       "value_length_mla",       "value_length_mla_swa",
+     "value_length_swa",   "clamp_kqv"});
 
 /// Keys below <architecture>.attention that affect neither positions nor scores: factors of values,
-/// norms and ranks of projections, operations on queries and keys before the rotation, and masks.
-inline constexpr std::array gguf_ignored_attention_keys = std::to_array<std::string_view>(
-    {"value_scale", "layer_norm_epsilon", "layer_norm_rms_epsilon", "group_norm_epsilon",
-     "group_norm_groups", "q_lora_rank", "kv_lora_rank", "decay_lora_rank", "iclr_lora_rank",
-     "value_residual_mix_lora_rank", "gate_lora_rank", "clamp_kqv", "shared_kv_layers", "causal",
-     "chunk_size", "indexer.head_count", "indexer.key_length", "indexer.top_k", "indexer.types"});
+/// norms and ranks of projections, and masks.
+inline constexpr std::array gguf_ignored_attention_keys =
+    std::to_array<std::string_view>({"value_scale",
+                                     "kv_lora_rank_swa",
+                                     "layer_norm_epsilon",
+                                     "layer_norm_rms_epsilon",
+                                     "group_norm_epsilon",
+                                     "group_norm_groups",
+                                     "q_lora_rank",
+                                     "kv_lora_rank",
+                                     "decay_lora_rank",
+                                     "iclr_lora_rank",
+                                     "value_residual_mix_lora_rank",
+                                     "gate_lora_rank",
+                                     "shared_kv_layers",
+                                     "causal",
+                                     "chunk_size",
+                                     "indexer.head_count",
+                                     "indexer.key_length",
+                                     "indexer.top_k",
+                                     "indexer.types",
+                                     "indexer.block_size",
+                                     "indexer.local_blocks"});
 
 /// Other keys with a suggestive name that are read, or have no effect.
 inline constexpr std::array gguf_ignored_keys = std::to_array<std::string_view>(

@@ -61,7 +61,8 @@ inline Index gguf_further_layers(const GgufKeys& keys) {
 
 /// Returns for each layer whether it is linear attention: from the list, or all except every
 /// interval-th one. The last layers, which predict further tokens, are not.
-inline std::vector<bool> gguf_linear_layers(const GgufKeys& keys) {
+inline std::vector<bool> gguf_linear_layers(const GgufKeys& keys,
+                                            const GgufArchitecture& architecture) {
   constexpr auto name = "attention.recurrent_layers";
   const Index layers = gguf_layer_count(keys);
   std::vector<bool> linear;
@@ -70,7 +71,8 @@ inline std::vector<bool> gguf_linear_layers(const GgufKeys& keys) {
     if (linear.empty()) keys.reject(name, "must have one entry per layer");
     return linear;
   }
-  const Index interval = keys.integer("full_attention_interval").value_or(4);
+  const Index interval =
+      keys.integer("full_attention_interval").value_or(architecture.rope.linear_period);
   if (interval < 1) keys.reject("full_attention_interval", "must be positive");
   const Index further = gguf_further_layers(keys);
   for (Index i = 0; i < layers; ++i) {
@@ -122,7 +124,7 @@ inline std::vector<Index> gguf_layers_without_rotary(const GgufKeys& keys,
       for (Index i = 0; i < gguf_layer_count(keys); ++i) without.push_back(i % 4 == 0);
       break;
     case GgufNopeLayers::LinearLayers:
-      add(gguf_linear_layers(keys), [](bool linear) { return linear; });
+      add(gguf_linear_layers(keys, architecture), [](bool linear) { return linear; });
       break;
     case GgufNopeLayers::Listed:
       add(gguf_layer_list(keys, "attention.rope_pattern"), [](Index turns) { return turns == 0; });

@@ -43,9 +43,11 @@ inline std::optional<double> gguf_default_scale(const GgufKeys& keys,
   return std::nullopt;
 }
 
-/// Returns attention.scale. If it is 0 or missing, the architecture decides.
+/// Returns attention.scale. If it is 0 or missing, or not read by llama.cpp, the architecture
+/// decides.
 inline std::optional<double> gguf_softmax_scale(const GgufKeys& keys,
-                                                const GgufArchitecture& architecture) {
+                                                const GgufArchitecture& architecture,
+                                                Index head_dim) {
   if (architecture.scores.output_scale == 0 && keys.has("attention.output_scale")) {
     keys.reject("attention.output_scale", "has no known meaning in this architecture");
   }
@@ -53,9 +55,10 @@ inline std::optional<double> gguf_softmax_scale(const GgufKeys& keys,
   if (given < 0) keys.reject("attention.scale", "must not be negative");
   const auto scale = gguf_default_scale(keys, architecture);
   if (given == 0) return scale;
-  if (scale && std::abs(given / *scale - 1) > 1e-5) {
-    keys.reject("attention.scale",
-                "contradicts the scale of this architecture, " + to_text(*scale));
+  if (architecture.scores.reads_scale && !scale) return given;
+  const double fixed = scale.value_or(1 / std::sqrt(static_cast<double>(head_dim)));
+  if (std::abs(given / fixed - 1) > 1e-5) {
+    keys.reject("attention.scale", "contradicts the scale of this architecture, " + to_text(fixed));
   }
   return given;
 }
@@ -126,9 +129,11 @@ inline std::optional<QueryTemperature> gguf_temperature(const GgufKeys& keys,
   }
 }
 
+/// Reads scale, softcap and temperature of a model whose rotary layers have been read.
 inline void gguf_read_scores(const GgufKeys& keys, const GgufArchitecture& architecture,
                              ModelSettings& model) {
-  model.softmax_scale = gguf_softmax_scale(keys, architecture);
+  model.softmax_scale =
+      gguf_softmax_scale(keys, architecture, model.layers.front().rotary.head_dim);
   model.softcap = gguf_softcap(keys, architecture);
   model.query_temperature = gguf_temperature(keys, architecture);
 }

@@ -18,13 +18,17 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Returns the norm of a model type; nullopt if it is not known.
-inline std::optional<LayerQkNorm> hf_qk_norm(const JsonKeys& config, std::string_view model_type) {
-  const QkNormRow* row = find_row(hf_qk_norms, model_type);
-  if (row == nullptr) return std::nullopt;
-  const bool is_on =
-      row->flag_key == nullptr || config.flag(row->flag_key).value_or(row->flag_default);
-  return is_on ? row->norm : LayerQkNorm::None;
+/// Returns the norm of the layers of a row that have one; nullopt if it is not known.
+inline std::optional<LayerQkNorm> hf_qk_norm(const JsonKeys& config, const QkNormRow& row) {
+  if (row.flag_key != nullptr) {
+    const auto given = config.flag(row.flag_key);
+    const auto is_on = given ? given : row.flag_default;
+    if (!is_on) return std::nullopt;
+    if (!*is_on) return no_qk_norm;
+  }
+  const auto kind = row.kind_key == nullptr ? std::nullopt : config.text(row.kind_key);
+  if (kind == "olmo") return rms_of_all_heads;
+  return kind && kind != "qwen3" ? std::nullopt : row.norm;
 }
 
 /// Reader of heads and windows of each layer, for a model whose rotary layers have been read.
@@ -41,7 +45,9 @@ class HfAttention {
     head_dim_ = head_dim;
     read_heads();
     read_window();
-    if (is_known_) qk_norm_ = hf_qk_norm(config_, model_.model_type);
+    read_clip();
+    if (is_known_) qk_norm_row_ = find_row(hf_qk_norms, model_.model_type);
+    if (qk_norm_row_ != nullptr) qk_norm_ = hf_qk_norm(config_, *qk_norm_row_);
     const auto given = config_.texts("layer_types");
     if (type_.layers.form == HfLayers::Step35) {
       types_ = hf_step35_types(config_);  // variants of rotary layers are ignored here
@@ -204,6 +210,12 @@ class HfAttention {
     return config_.flag("multi_query").value_or(true) ? std::optional<Index>(1) : heads_;
   }
 
+  /// Reads the bound of queries, keys and values: OLMo, DBRX.
+  void read_clip() {
+    qkv_clip_ = config_.real("clip_qkv");
+    if (qkv_clip_ && !(*qkv_clip_ > 0)) config_.reject("clip_qkv", "must be positive");
+  }
+
   // Windows.
 
   bool has_window() const { return window_ && window_->kind != WindowKind::None; }
@@ -226,8 +238,9 @@ class HfAttention {
     const bool both_sides = defaults_.windows == HfWindowPattern::BothSides || is_bidirectional();
     const bool is_dots = defaults_.windows == HfWindowPattern::AfterFirst;
     first_windowed_ = config_.integer("max_window_layers").value_or(defaults_.first_windowed);
-    if (!is_known_) {
-      if (!size) window_ = LayerWindow{};
+    if (!is_known_) {  // without a key, a class may have a window by default
+      const bool is_off = config_.has(key) ? !size : use == false;
+      if (is_off) window_ = LayerWindow{};
       return;
     }
     if (defaults_.windows == HfWindowPattern::Unknown) return;
@@ -254,7 +267,7 @@ class HfAttention {
     if (is_half) {
       *size /= 2;
       if (config_.integer("sliding_window").value_or(*size) != *size) {
-        config_.reject("sliding_window", "must be half of local_attention");
+        config_.reject("sliding_window", "is not half of local_attention");
       }
     }
     if (*size < 1) config_.reject(key, "must be positive");
@@ -309,7 +322,8 @@ class HfAttention {
     if (is_local && local_value_dim_) layer.value_dim = local_value_dim_;
     layer.sinks = is_local ? local_sinks_ : global_sinks_;
     layer.output_inverse_rotated = defaults_.output_inverse_rotated;
-    layer.qk_norm = qk_norm_;
+    layer.qkv_clip = qkv_clip_;
+    layer.qk_norm = has_qk_norm(number, type) ? qk_norm_ : no_qk_norm;
     layer.window = window_of(number, type);
     if (type == "cross_attention") {
       layer.kind = LayerKind::Cross;
@@ -321,6 +335,16 @@ class HfAttention {
       layer.kind = layer_kind_of(*layer.window);
     }
     return layer;
+  }
+
+  /// True if a layer has the norm of the model's row, if any.
+  bool has_qk_norm(Index number, std::string_view type) const {
+    if (qk_norm_row_ == nullptr || qk_norm_row_->layers == QkNormLayers::All) return true;
+    if (qk_norm_row_->layers == QkNormLayers::Cross) return type == "cross_attention";
+    const auto& layers = model_.layers_without_rotary;
+    const auto& types = model_.types_without_rotary;
+    return !std::binary_search(layers.begin(), layers.end(), number) &&
+           std::find(types.begin(), types.end(), type) == types.end();
   }
 
   Index entry_of_layer(const std::vector<Index>& counts, const char* key,
@@ -336,7 +360,7 @@ class HfAttention {
   }
 
   std::optional<LayerWindow> window_of(Index number, std::string_view type) const {
-    if (!window_) return std::nullopt;
+    if (!window_) return type == full_attention ? std::optional(LayerWindow{}) : std::nullopt;
     if (type.empty()) return has_window() && is_window_layer(number) ? *window_ : LayerWindow{};
     if (type == full_attention || type == "attention" || type == "self_attention" ||
         type == "cross_attention" || type == unscaled_attention || is_sparse(type)) {
@@ -388,7 +412,9 @@ class HfAttention {
   std::optional<std::vector<Index>> heads_of_layers_, kv_heads_of_layers_;
   std::optional<bool> local_sinks_, global_sinks_;
   std::optional<LayerWindow> window_;
+  const QkNormRow* qk_norm_row_ = nullptr;
   std::optional<LayerQkNorm> qk_norm_;
+  std::optional<double> qkv_clip_;
 };
 
 }  // namespace detail

@@ -139,17 +139,23 @@ inline void hf_read_exaone4_types(const JsonKeys& config, const HfTypeLayers& la
 
 /// Reads LFM2's attention layers, by index or by type. The rest are convolutions.
 inline void hf_read_lfm2_types(const JsonKeys& config, ModelSettings& model) {
-  constexpr auto conv = "conv", indices = "full_attn_idxs";
+  constexpr auto conv = "conv";
   model.types_without_rotary = {conv};
-  const auto given = config.texts("layer_types");
-  if (given) hf_check_layer_types(config, *given, {full_attention, conv});
-  if (!given || config.find(indices) != nullptr) {
-    const auto layers = hf_layer_count(config);
-    const auto listed = hf_listed_layers(config, indices, layers);
-    model.layer_types = hf_layer_types_from_list(listed, layers.value_or(0), full_attention, conv);
-    if (given && *given != model.layer_types) config.reject(indices, "contradicts layer_types");
+  if (auto given = config.texts("layer_types")) {
+    hf_check_layer_types(config, *given, {full_attention, conv});
+    model.layer_types = *std::move(given);
+    constexpr auto repeated = "full_attn_idxs";
+    const auto count = static_cast<Index>(model.layer_types.size());
+    if (config.find(repeated) != nullptr &&
+        hf_layer_types_from_list(hf_listed_layers(config, repeated, count), count, full_attention,
+                                 conv) != model.layer_types) {
+      config.reject(repeated, "contradicts layer_types");
+    }
+    return;
   }
-  if (given) model.layer_types = *given;
+  const auto layers = hf_layer_count(config);
+  const auto listed = hf_listed_layers(config, "full_attn_idxs", layers);
+  model.layer_types = hf_layer_types_from_list(listed, layers.value_or(0), full_attention, conv);
 }
 
 /// Reads the layer types of Cohere's model of experts. Layers that see all keys have no rotary

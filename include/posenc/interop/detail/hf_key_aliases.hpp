@@ -130,7 +130,7 @@ inline void hf_set_dbrx_attention(const JsonKeys& whole, nlohmann::json& config)
   if (nested == nullptr) return;
   config.erase(part);
   const JsonKeys keys(*nested, part);
-  keys.find("clip_qkv");  // applied before the rotation
+  if (const auto* clip = keys.find("clip_qkv")) config["clip_qkv"] = *clip;
   if (const auto groups = keys.integer("kv_n_heads")) {
     hf_set_canonical(config, keys, "kv_n_heads", "num_key_value_heads", *groups);
   }
@@ -358,42 +358,6 @@ inline void hf_set_zamba2_layers(const JsonKeys& keys, nlohmann::json& config) {
        {turns_key, long_key, "use_shared_attention_adapter", "use_shared_attention_lora"}) {
     config.erase(other);
   }
-}
-
-/// Converts Gemma 4's widths and KV heads by layer, in files of transformers 5.24, to those of all
-/// global layers.
-///   Source: huggingface/transformers 5.24, gemma4/configuration_gemma4.py
-inline void hf_set_widths_of_global_layers(const JsonKeys& keys, nlohmann::json& config) {
-  constexpr auto key = "per_layer_config";
-  const nlohmann::json* layers = keys.find(key);
-  if (layers == nullptr) return;
-  if (!layers->is_object()) keys.reject(key, "must map layers to their keys");
-  const auto types = keys.required("layer_types", keys.texts("layer_types"));
-  std::optional<nlohmann::json> global;
-  std::size_t used = 0;
-  for (std::size_t i = 0; i < types.size(); ++i) {
-    const auto at = layers->find(std::to_string(i));
-    const bool is_global = types[i] == full_attention;
-    if (at != layers->end()) ++used;
-    if (!is_global && at != layers->end()) keys.reject(key, "has layers that are not global");
-    if (!is_global) continue;
-    const auto own = at == layers->end() ? nlohmann::json::object() : *at;
-    if (global.value_or(own) != own) keys.reject(key, "has global layers that differ");
-    global = own;
-  }
-  if (used != layers->size()) keys.reject(key, "has layers that the model lacks");
-  config.erase(key);
-  if (!global) return;
-  const JsonKeys own(*global, key);
-  const auto head_dim = own.integer("head_dim");
-  hf_set_canonical(
-      config, keys, key, "global_head_dim",
-      head_dim ? nlohmann::json(*head_dim) : config.value("head_dim", nlohmann::json(256)));
-  if (const auto kv_heads = own.integer("num_key_value_heads")) {
-    hf_set_canonical(config, keys, key, "num_global_key_value_heads", *kv_heads);
-    config["attention_k_eq_v"] = true;  // the class reads the other number with this flag alone
-  }
-  own.reject_unread([](const std::string&, const nlohmann::json&) { return false; });
 }
 
 /// Removes scaling settings of Grok 2's files, whose type has no scaling.

@@ -52,11 +52,6 @@ inline constexpr auto hf_position_and_score_words = std::to_array<std::string_vi
      "pattern", "layer_interval", "head_dim",     "kv_channels", "qk_nope",    "compress_r",
      "use_mla", "recurrent",      "sparse_config"});
 
-/// Parts of names of keys that imply several position axes.
-inline constexpr auto hf_multi_axis_words = std::to_array<std::string_view>(
-    {"patch", "image_size", "num_channels", "in_channels", "in_chans", "num_frames", "tubelet",
-     "img_size", "sample_size", "num_mel", "axes", "axial"});
-
 /// Keys that contain such a word and affect neither positions nor scores: biases, norms and widths
 /// of other parts, dropout, kernels, caches, training, MLPs, experts, embeddings and logits.
 inline constexpr std::string_view hf_ignored_keys =
@@ -114,6 +109,7 @@ inline bool hf_is_ignorable(std::string_view key, const nlohmann::json& value) {
     return value.is_number() && value.get<double>() == neutral->value;
   }
   if (lists_name(hf_ignored_keys, key)) return true;
+  if (key == "per_layer_config" && value.is_object() && value.empty()) return true;
   const bool sounds_like_ours =
       key.substr(0, 4) == "rope" || contains_one_of(hf_position_and_score_words, key);
   if (!sounds_like_ours) return true;
@@ -128,31 +124,6 @@ inline bool hf_is_ignorable(std::string_view key, const nlohmann::json& value) {
       std::to_array<std::string_view>({"alibi", "position", "relative", "sink"});
   return contains_one_of(other, key) || starts_with_one_of(parts, key) ||
          (ends_with_one_of(hf_ignored_key_suffixes, key) && !contains_one_of(score_words, key));
-}
-
-/// Like hf_is_ignorable(), but for unknown model types. Keys of images and the like imply several
-/// position axes, so such a model is not a plain rotary one, whatever the pairing.
-inline bool hf_is_ignorable_for_unknown_type(std::string_view key, const nlohmann::json& value) {
-  constexpr auto parts = std::to_array<std::string_view>({"mm_", "vision_", "video_", "audio_"});
-  return hf_is_ignorable(key, value) &&
-         (starts_with_one_of(parts, key) || !contains_one_of(hf_multi_axis_words, key));
-}
-
-/// Keys that the reader of a plain rotary model supports.
-inline constexpr auto hf_plain_model_keys = std::to_array<std::string_view>(
-    {"attention_head_dim", "head_dim", "kv_channels", "layer_types", "max_window_layers",
-     "partial_rotary_factor", "position_embedding_type", "sliding_window", "use_sliding_window",
-     "rope_parameters", "rope_percent", "rope_pct", "rope_scaling", "rope_theta", "rotary",
-     "rotary_dim", "rotary_emb_base", "rotary_emb_fraction", "rotary_pct"});
-
-/// Returns the first key of a configuration of unknown type that a plain rotary model would not
-/// have, or an empty string.
-inline std::string_view hf_first_nonstandard_key(const nlohmann::json& config) {
-  for (auto at = config.begin(); at != config.end(); ++at) {
-    if (at->is_null() || is_one_of(hf_plain_model_keys, at.key())) continue;
-    if (!hf_is_ignorable_for_unknown_type(at.key(), *at)) return at.key();
-  }
-  return {};
 }
 
 }  // namespace detail

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/interop/detail/hf_dict_conversions.hpp>
 #include <posenc/interop/detail/hf_key_aliases.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
 
 #include <array>
 
-// Model types of Hugging Face that have latent heads, several position axes, or layers with
-// different rotations.
+// Model types of Hugging Face that have latent heads, several position axes, or layers of two types
+// in a period.
 POSENC_BEGIN
 namespace detail {
 
@@ -18,7 +19,6 @@ inline constexpr std::array hf_layered_types = [] {
   using Dicts = HfDicts;
   using Heads = HfHeads;
   using Interleave = HfInterleave;
-  using Layers = HfLayers;
   using Mrope = HfMrope;
   using MultiQuery = HfMultiQuery;
   using Scale = HfScale;
@@ -72,8 +72,6 @@ inline constexpr std::array hf_layered_types = [] {
                                            .period_key = "full_attention_interval",
                                            .usual_type = linear,
                                            .type_without_rotary = linear};
-  constexpr HfTypeLayers exaone_layers = {
-      .form = Layers::Exaone4, .period = 4, .period_key = "sliding_window_pattern"};
   constexpr auto linear_keys =
       "linear_conv_kernel_dim linear_key_head_dim linear_num_key_heads linear_num_value_heads "
       "linear_value_head_dim";
@@ -82,6 +80,10 @@ inline constexpr std::array hf_layered_types = [] {
       {.names = "AXK1 axk1 kimi_k2 kimi_k25",
        .rope = {.pairing = inter, .base = 0, .dicts = Dicts::One},
        .attention = latent},
+      {.names = "axk2",
+       .rope = {.pairing = inter, .dicts = Dicts::One},
+       .attention = {.heads = Heads::Latent, .interleave = Interleave::Unread, .sparse = full},
+       .file = {.convert = &hf_set_indexed_types, .ignored_keys = "head_dim"}},
       {.names = "deepseek_v2",
        .rope = {.pairing = inter, .dicts = Dicts::One},
        .attention = {.heads = Heads::Latent, .interleave = Interleave::Unread}},
@@ -96,6 +98,13 @@ inline constexpr std::array hf_layered_types = [] {
        .rope = {.pairing = inter, .base = 0, .dicts = Dicts::One},
        .attention = {.heads = Heads::Latent, .interleave = Interleave::MustBeTrue, .sparse = full},
        .file = {.convert = &hf_set_indexed_types, .ignored_keys = "head_dim"}},
+      {.names = "hy_v4",
+       .rope = {.pairing = half, .dicts = Dicts::One},
+       .attention = {.heads = Heads::Latent,
+                     .interleave = Interleave::Unread,
+                     .sinks = true,
+                     .sparse = full},
+       .file = {.convert = &hf_set_indexed_types, .ignored_keys = "head_dim learnable_sink_init"}},
       {.names = "longcat_flash",
        .rope = {.pairing = inter, .base = 10000000, .dicts = Dicts::One},
        .attention = latent,
@@ -122,12 +131,29 @@ inline constexpr std::array hf_layered_types = [] {
       {.names = "plm",
        .rope = {.pairing = inter, .base = 0, .dicts = Dicts::One, .has_mscale = false},
        .attention = latent},
+      {.names = "sarvam_mla",
+       .rope = {.pairing = inter, .dicts = Dicts::One},
+       .attention = latent,
+       .file = {.ignored_keys = "head_dim q_head_dim"}},
       // Several position axes.
       {.names = "chatglm",
        .rope =
            {.pairing = inter, .is_base_fixed = true, .dicts = Dicts::One, .turn = Turn::ChatGlm},
        .attention = {.multi_query = MultiQuery::GroupNumber},
        .file = {.ignored_keys = "apply_query_key_layer_scaling"}},
+      {.names = "cohere_compass_text",
+       .rope = {.pairing = half, .mrope = Mrope::Interleaved, .null_is_no_rotary = true},
+       .layers = {.default_type = full},
+       .attention = {.kv_heads = same, .windows = ByType, .window = 4096},
+       .file = {.convert = &hf_drop_stray_rope_keys}},
+      {.names = "cosmos3_edge_text",
+       .rope = {.pairing = half,
+                .base = 100000000,
+                .dicts = Dicts::One,
+                .mrope = Mrope::Interleaved,
+                .default_dict = R"({"mrope_section": [24, 20, 20]})"},
+       .attention = {.head_dim = 128, .kv_heads = 8},
+       .file = {.sizes = {2048, 16, 28, 131072}}},
       {.names = "dinov3_vit",
        .rope = {.pairing = half, .base = 100, .dicts = Dicts::One, .turn = Turn::PatchGrid},
        .attention = mha},
@@ -144,6 +170,11 @@ inline constexpr std::array hf_layered_types = [] {
       {.names = "paddleocr_vl_text",
        .rope = {.pairing = half, .base = 500000, .dicts = Dicts::One, .mrope = Mrope::Chunked},
        .attention = {.head_dim = 128, .kv_heads = 2}},
+      {.names = "qwen2_5_omni_talker",
+       .rope = qwen2_vl_rope,
+       .attention =
+           {.head_dim = 128, .kv_heads = 4, .windows = AfterFirstSwitched, .window = 32768},
+       .file = {.ignored_keys = "position_id_per_seconds", .sizes = {3584, 28, 28, 32768}}},
       {.names = "qwen2_5_omni_text",
        .rope = qwen2_vl_rope,
        .attention = {.kv_heads = 4, .windows = AfterFirstSwitched, .window = 32768}},
@@ -152,6 +183,10 @@ inline constexpr std::array hf_layered_types = [] {
        .attention =
            {.kv_heads = 8, .windows = AfterFirstSwitched, .window = 4096, .first_windowed = 80}},
       {.names = "qwen3_omni_moe_text", .rope = qwen3_vl_rope},
+      {.names = "qwen3_omni_moe_talker_text",
+       .rope = qwen3_vl_rope,
+       .attention = {.kv_heads = 2},
+       .file = {.sizes = {1024, 16, 20, 32768}}},
       {.names = "qwen3_vl qwen3_vl_moe qwen3_vl_moe_text",
        .rope = qwen3_vl_rope,
        .attention = {.head_dim = 128}},
@@ -182,6 +217,18 @@ inline constexpr std::array hf_layered_types = [] {
                     R"( "original_max_position_embeddings": 8192})"},
        .layers = {.period = 4, .rare_is_first = true},
        .attention = {.head_dim = 128, .kv_heads = 8, .windows = ByType, .window = 8192}},
+      // Windows on both sides, whose size releases give in different keys.
+      {.names = "embedding_gemma2_text",
+       .rope = {.pairing = half,
+                .base = 0,
+                .dicts = Dicts::OneForEachType,
+                .default_dict = R"({"full_attention": {"rope_theta": 1000000.0},)"
+                                R"( "sliding_attention": {"rope_theta": 10000.0}})"},
+       .layers = {.period = 6, .period_key = "sliding_window_pattern", .last_is_rare = true},
+       .attention =
+           {.heads = Heads::WideGlobal, .head_dim = 256, .kv_heads = 2, .windows = Unknown},
+       .scores = {.scale = Scale::One},
+       .file = {.convert = &hf_set_embedding_gemma2_layers}},
       {.names = "gemma3",
        .rope = gemma3_rope,
        .layers = gemma3_layers,
@@ -203,13 +250,17 @@ inline constexpr std::array hf_layered_types = [] {
        .layers = gemma4_layers,
        .attention = gemma4_attention(512),
        .scores = {.scale = Scale::One},
-       .file = {.convert = &hf_set_widths_of_global_layers}},
+       .file = {.convert = &hf_set_gemma4_layers}},
       {.names = "gemma4_unified gemma4_unified_text",
        .rope = gemma4_rope,
        .layers = gemma4_layers,
        .attention = gemma4_attention(1024),
        .scores = {.scale = Scale::One},
-       .file = {.convert = &hf_set_widths_of_global_layers}},
+       .file = {.convert = &hf_set_gemma4_layers}},
+      {.names = "kolibri1",
+       .rope = {.pairing = half, .dicts = Dicts::One},
+       .layers = {.period = 5, .type_without_rotary = full},
+       .attention = {.head_dim = 128, .kv_heads = 4, .windows = ByType, .window = 513}},
       {.names = "modernbert",
        .rope = modernbert_rope,
        .layers = {.period = 3, .period_key = "global_attn_every_n_layers", .rare_is_first = true},
@@ -249,103 +300,32 @@ inline constexpr std::array hf_layered_types = [] {
        .layers = between_linear,
        .attention = {.head_dim = 256, .kv_heads = 2, .sparse = full},
        .file = {.convert = &hf_set_qwen4_types, .ignored_keys = linear_keys}},
-      // Layer types that the file gives in another way.
-      {.names = "bamba",
-       .rope = {.pairing = half, .share = 0.5, .dicts = Dicts::One},
-       .layers = {.form = Layers::AttentionIndex, .type_without_rotary = "mamba"},
-       .attention = {.kv_heads = 8},
-       .file = {.key_aliases = "attn_rotary_emb=rotary_dim", .convert = &hf_set_bamba_types}},
-      {.names = "cohere2_moe",
-       .rope = {.pairing = inter, .dicts = Dicts::One},
-       .layers = {.form = Layers::Cohere2Moe, .period = 4, .period_key = "sliding_window_pattern"},
-       .attention = {.head_dim = 128, .kv_heads = same, .windows = ByType, .window = 4096}},
-      {.names = "deepseek_v4",
-       .rope = {.pairing = inter},
-       .layers = {.form = Layers::DeepSeekV4, .lists_may_be_longer = true},
-       .attention = {.heads = Heads::LastChannels,
-                     .head_dim = 512,
-                     .kv_heads = 1,
-                     .windows = Every,
-                     .window = 128,
-                     .sinks = true,
-                     .output_inverse_rotated = true},
-       .file = {.ignored_keys = "compress_rates compress_rate_csa compress_rate_hca"}},
-      {.names = "exaone4",
-       .rope = {.pairing = half, .dicts = Dicts::One},
-       .layers = exaone_layers,
-       .attention = {.kv_heads = 32, .windows = ByType, .window = 4096}},
-      {.names = "exaone4_5_text exaone_moe",
-       .rope = {.pairing = half, .base = 0, .dicts = Dicts::One},
-       .layers = exaone_layers,
-       .attention = {.kv_heads = 32, .windows = ByType, .window = 4096}},
-      {.names = "granite_swa",
-       .rope = {.pairing = half, .base = 0},
-       .layers = {.form = Layers::GraniteSwa, .period = 4, .rare_is_first = true},
-       .attention = {.kv_heads = 4, .windows = ByType, .window = 128, .sinks = true},
-       .scores = {.scale = Scale::Multiplier}},
-      {.names = "granitemoe_swa",
-       .rope = {.pairing = half, .base = 0},
-       .layers = {.form = Layers::GraniteSwa, .period = 4, .rare_is_first = true},
-       .attention = {.kv_heads = same, .windows = ByType, .window = 128, .sinks = true},
-       .scores = {.scale = Scale::Multiplier}},
-      {.names = "granitemoehybrid",
-       .rope = {.pairing = half, .dicts = Dicts::One},
-       .layers = {.form = Layers::Mixers, .type_without_rotary = "mamba"},
-       .attention = mha,
-       .scores = {.scale = Scale::Multiplier},
-       .file = {.convert = &hf_set_granite_hybrid_types, .encoding = "nope"}},
-      {.names = "lfm2 lfm2_moe",
-       .rope = {.pairing = half, .base = 1000000, .dicts = Dicts::One},
-       .layers = {.form = Layers::Convolutions},
-       .attention = {.kv_heads = 8},
-       .file = {.key_aliases = "theta=rope_theta"}},
-      {.names = "llama4 llama4_text",
-       .rope = {.pairing = inter, .base = 500000, .dicts = Dicts::One},
-       .layers = {.form = Layers::NoRopeIndex},
-       .attention = {.head_dim = 128, .kv_heads = 8, .windows = ChunksWithRotary, .window = 8192},
-       .scores = {.temperature = Temperature::FloorScale}},
-      {.names = "mimo_v2_flash",
+      // Its windows reach one key farther to the right than to the left, if their size is even.
+      {.names = "t5gemma2_text",
+       .rope = gemma3_rope,
+       .layers = {.period = 6, .period_key = "sliding_window_pattern"},
+       .attention = {.head_dim = 256, .kv_heads = 4, .windows = Unknown},
+       .scores = {.scale = Scale::QueryScalar, .softcap = 0},
+       .file = {.sizes = {2304, 8, 26, 131072}}},
+      {.names = "ultrabert",
        .rope = {.pairing = half,
-                .base = 5000000,
-                .bases = {"swa_rope_theta", 10000},
-                .share = 0.334,
-                .dicts = Dicts::NeverScales},
-       .layers = {.form = Layers::MimoV2},
-       .attention = {.heads = Heads::LocalByKeys,
-                     .head_dim = 192,
-                     .kv_heads = 4,
-                     .windows = ByType,
-                     .window = 128},
-       .file = {.key_aliases =
-                    "sliding_window_size=sliding_window attention_chunk_size=sliding_window"}},
-      {.names = "mllama mllama_text_model",
-       .rope = {.pairing = half, .base = 500000, .dicts = Dicts::One},
-       .layers = {.form = Layers::CrossIndex},
-       .attention = {.kv_heads = 8}},
-      {.names = "nemotron-nas",
-       .rope = {.pairing = half, .dicts = Dicts::One},
-       .layers = {.form = Layers::Blocks, .type_without_rotary = no_attention}},
-      {.names = "smallthinker",
-       .rope = {.pairing = half, .base = 0, .dicts = Dicts::One},
-       .layers = {.form = Layers::NoRopeIndex},
-       .attention = {.windows = ByType},
-       .file = {.key_aliases = "rope_layout=no_rope_layers sliding_window_size=sliding_window",
-                .convert = &hf_set_window_layers}},
-      {.names = "smollm3",
-       .rope = {.pairing = half, .base = 2000000, .dicts = Dicts::One},
-       .layers = {.form = Layers::NoRopeIndex},
-       .attention = {.kv_heads = 4, .windows = WithoutRotary}},
-      {.names = "step3p5",
-       .rope = {.pairing = half},
-       .layers = {.form = Layers::Step35, .lists_may_be_longer = true},
-       .attention = {.heads = Heads::LocalBySetting, .windows = ByType, .window = 512},
-       .file = {.key_aliases = "num_attention_groups=num_key_value_heads"}},
-      {.names = "zamba2",
-       .rope = {.pairing = half, .dicts = Dicts::One},
-       .layers = {.form = Layers::Mixers, .type_without_rotary = "mamba"},
-       .attention = mha,
-       .scores = {.scale = Scale::HalfOfHeadDim},
-       .file = {.convert = &hf_set_zamba2_layers, .encoding = "nope"}},
+                .base = 0,
+                .dicts = Dicts::OneForEachType,
+                .default_dict = R"({"full_attention": {"rope_theta": 2560000.0},)"
+                                R"( "sliding_attention": {"rope_theta": 10000.0}})"},
+       .layers = {.period = 3},
+       .attention = {.kv_heads = same, .windows = Unknown}},
+      {.names = "zaya",
+       .rope =
+           {.pairing = half,
+            .base =
+                0,
+            .default_dict =
+                R"({"full_attention": {"rope_theta": 5000000.0, "partial_rotary_factor": 0.5},)"
+                R"( "sliding_attention": {"rope_theta": 10000.0, "partial_rotary_factor": 0.5}})"},
+       .layers = {.default_type = full},
+       .attention = {.head_dim = 128, .kv_heads = 2, .windows = ByType},
+       .file = {.convert = &hf_set_zaya_types}},
   });
 }();
 

@@ -39,6 +39,20 @@ inline void hf_check_list_lengths(const JsonKeys& config, bool may_be_longer) {
   }
 }
 
+/// Rejects layer types for which the file has no rope dict.
+inline void hf_check_rotary_types(const JsonKeys& config, const std::vector<std::string>& types,
+                                  const ModelSettings& model) {
+  const auto& without = model.types_without_rotary;
+  for (const std::string& type : types) {
+    const bool is_known =
+        std::find(without.begin(), without.end(), type) != without.end() ||
+        std::any_of(model.layers.begin(), model.layers.end(),
+                    [&type](const LayerRotary& layer) { return layer.layer_type == type; });
+    if (!is_known)
+      config.reject("layer_types", "has the type '" + type + "', which has no rope dict");
+  }
+}
+
 /// Reads the layer types in the way that the model type implies.
 inline void hf_read_layer_types(const JsonKeys& config, const HfModelType& type,
                                 ModelSettings& model) {
@@ -107,16 +121,19 @@ inline void hf_read_layer_types(const JsonKeys& config, const HfModelType& type,
         break;
       }
       auto types = config.texts("layer_types").value_or(std::vector<std::string>{});
-      if (model.layers.size() > 1) {
+      if (model.layers.size() > 1 || !model.layers.front().layer_type.empty()) {
         const auto count = hf_layer_count(config);
         if (types.empty() && !layers.default_type.empty() && count) {
           types.assign(static_cast<std::size_t>(*count), std::string(layers.default_type));
         }
+        hf_check_rotary_types(config, types, model);
         model.layer_types = std::move(types);
       } else {
         // Apart from windows and chosen keys, these layers are alike.
-        std::replace(types.begin(), types.end(), std::string(type.attention.sparse),
-                     std::string(full_attention));
+        if (const auto sparse = type.attention.sparse; !sparse.empty()) {
+          std::replace(types.begin(), types.end(), std::string(sparse),
+                       std::string(full_attention));
+        }
         hf_check_layer_types(config, types,
                              {full_attention, sliding_attention, "chunked_attention"});
       }

@@ -9,7 +9,8 @@
 #include <optional>
 #include <string_view>
 
-// Columns of the tables of Hugging Face's model types: hf_plain_types.hpp and hf_layered_types.hpp.
+// Columns of the tables of Hugging Face's model types: hf_plain_types.hpp, hf_layered_types.hpp and
+// hf_custom_types.hpp.
 POSENC_BEGIN
 namespace detail {
 
@@ -72,6 +73,7 @@ struct HfTypeRope {
   HfMrope mrope = HfMrope::None;
   std::string_view default_dict = {};  ///< default as JSON
   bool must_have_dict = false;         ///< the class scales by default
+  bool null_is_no_rotary = false;      ///< layers whose dict is null have no rotary encoding
   /// Releases of the class differ in the meaning of null instead of a dict.
   bool is_null_ambiguous = false;
   /// Releases differ in the meaning of another base without a dict.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/interop/detail/hf_custom_types.hpp>
 #include <posenc/interop/detail/hf_key_aliases.hpp>
 #include <posenc/interop/detail/hf_layered_types.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
@@ -20,8 +21,9 @@ namespace detail {
 
 /// Returns the row of a model_type, or nullptr.
 inline const HfModelType* find_hf_model_type(std::string_view name) {
-  const HfModelType* plain = find_row(hf_plain_types, name);
-  return plain != nullptr ? plain : find_row(hf_layered_types, name);
+  const HfModelType* row = find_row(hf_plain_types, name);
+  if (row == nullptr) row = find_row(hf_layered_types, name);
+  return row != nullptr ? row : find_row(hf_custom_types, name);
 }
 
 /// Returns a configuration in which the usual names replace those of its type.

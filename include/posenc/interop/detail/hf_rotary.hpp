@@ -3,6 +3,8 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/interop/detail/hf_axes.hpp>
+#include <posenc/interop/detail/hf_beside.hpp>
 #include <posenc/interop/detail/hf_class_rope.hpp>
 #include <posenc/interop/detail/hf_layers.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
@@ -11,7 +13,6 @@
 #include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/hf_widths.hpp>
 #include <posenc/interop/model_settings.hpp>
-#include <posenc/interop/multimodal_axes.hpp>
 #include <posenc/interop/rotary_settings.hpp>
 #include <posenc/rotary/pair_axes.hpp>
 
@@ -69,6 +70,8 @@ class HfRotary : protected HfWidths {
         given == nullptr ? hf_class_rope(config_, type_.rope, model_.model_type) : nlohmann::json();
     const nlohmann::json& dict = given != nullptr ? *given : default_dict;
 
+    if (given != nullptr)
+      hf_check_all_beside(config_, type_.rope.bases, JsonKeys(dict, name).object(), name);
     is_nested_ = is_per_layer_type(dict);
     const HfLayers form = type_.layers.form;
     if (form == HfLayers::DeepSeekV4) return read_deepseek_v4_layers(dict, name);
@@ -76,6 +79,9 @@ class HfRotary : protected HfWidths {
     if (form == HfLayers::GraniteSwa) return read_granite_swa_layers(dict, name);
     if (is_nested_) {
       for (const auto& [layer_type, parameters] : dict.items()) {
+        if (parameters.is_null() && type_.rope.null_is_no_rotary) {
+          model_.types_without_rotary.push_back(layer_type);
+        }
         if (parameters.is_null() || parameters.is_number()) continue;
         check_shared_length(dict, JsonKeys(parameters, name + "." + layer_type));
         add_layer(layer_type, parameters, name + "." + layer_type, base_of(layer_type));
@@ -273,12 +279,14 @@ class HfRotary : protected HfWidths {
     const auto dict_base = keys.any_of<double>({"rope_theta", "rotary_emb_base"});
     auto dict_share = keys.real("partial_rotary_factor");
     if (rope.is_mscale_ambiguous) hf_reject_mistral4_magnitude(keys);
+    constexpr auto length = "max_position_embeddings";  // may repeat the outer value
+    if (config_.peek(length) != nullptr || rope.is_share_of_whole_head) keys.find(length);
     if (rope.is_share_of_whole_head) {
-      keys.find("max_position_embeddings");  // repeats the outer value
       dict_share = check_latent_share(keys, dict_share);
     }
     context.base = config_.required("rope_theta", dict_base ? dict_base : base);
     context.partial_rotary_factor = dict_share ? dict_share : top_partial_;
+    check_share_of_caller(context);
 
     RotarySettings settings{
         .pairing = rope.pairing, .head_dim = head_dim_, .rotary_offset = rotary_offset_};
@@ -301,7 +309,9 @@ class HfRotary : protected HfWidths {
 
     context.head_dim = width;
     context.rotary_dim = rotary_dim(width, context.partial_rotary_factor);
-    settings.axes = axes(keys, context.rotary_dim / 2);
+    hf_require_neutral(config_, "use_3d_rope", config_.flag("use_3d_rope"),
+                       rope.mrope != HfMrope::None);
+    settings.axes = hf_axes(keys, rope.mrope, options_.mrope_order, context.rotary_dim / 2);
     settings.rule = hf_rule(keys, context);
     model_.layers.push_back({layer_type, std::move(settings)});
   }
@@ -314,6 +324,17 @@ class HfRotary : protected HfWidths {
       keys.reject("partial_rotary_factor", "contradicts qk_rope_head_dim");
     }
     return std::nullopt;
+  }
+
+  /// Adds the share that the caller states for an unknown type.
+  void check_share_of_caller(HfRuleContext& context) const {
+    auto& share = context.partial_rotary_factor;
+    if (!options_.rotary_share) return;
+    if (!share && !config_.find("rotary_dim")) share = options_.rotary_share;
+    if (share && *share != *options_.rotary_share) {
+      fail<ConfigError>(JsonKeys::function, "rotary_share of the options is ",
+                        *options_.rotary_share, " but the file's share is ", *share);
+    }
   }
 
   /// Returns the width of the share, or rotary_dim if the file gives that.
@@ -334,42 +355,6 @@ class HfRotary : protected HfWidths {
     return dim;
   }
 
-  PairAxes axes(const JsonKeys& keys, Index pairs) const {
-    const auto mrope = keys.integers("mrope_section");
-    const auto interleaved = keys.flag("mrope_interleaved");
-    if (const auto again = keys.flag("interleaved")) {
-      if (!interleaved || *interleaved != *again) {
-        keys.reject("interleaved", "contradicts mrope_interleaved");
-      }
-    }
-    const auto xdrope = keys.integers("xdrope_section");
-    if (mrope && xdrope) keys.reject("xdrope_section", "contradicts mrope_section");
-    if (interleaved && !mrope) keys.reject("mrope_interleaved", "needs mrope_section");
-    const HfMrope form = type_.rope.mrope;
-    const bool expected = form != HfMrope::None, interleaves = form == HfMrope::Interleaved;
-    if (expected) keys.required("mrope_section", mrope);
-    hf_require_neutral(config_, "use_3d_rope", config_.flag("use_3d_rope"), expected);
-    if (!mrope && !xdrope) return {};
-
-    const std::vector<Index>& sections = mrope ? *mrope : *xdrope;
-    Index sum = 0;
-    for (const Index section : sections) {
-      if (section < 0 || section > pairs - sum) {
-        keys.reject(mrope ? "mrope_section" : "xdrope_section",
-                    "must have no negative entry and add up to the number of pairs, " +
-                        std::to_string(pairs));
-      }
-      sum += section;
-    }
-    if (xdrope) return xdrope_axes(sections);
-    if (form == HfMrope::Ernie) return ernie_axes(sections);
-    const bool in_turn = interleaved.value_or(interleaves);
-    if (interleaves && !in_turn) {
-      keys.reject("mrope_interleaved", "is false, but models of this type interleave");
-    }
-    return in_turn ? mrope_interleaved(sections, MropeTail::Time) : mrope_chunked(sections);
-  }
-
   /// Adds ChatGLM's rotation. ChatGLM-6B rotates both halves of a head, by two ids. Its successors
   /// rotate the first half, by one id; CogAgent (original_rope: false) pairs the halves of that.
   ///
@@ -387,7 +372,7 @@ class HfRotary : protected HfWidths {
       config_.reject("position_encoding_2d", "is false, which is not supported in this model");
     }
     const bool pairs_neighbours = config_.flag("original_rope").value_or(true);
-    if (settings.chatglm_halves || (!pairs_neighbours && !pairing_is_given_)) {
+    if (settings.chatglm_halves || (!pairs_neighbours && !options_.pairing)) {
       settings.pairing = PairingKind::HalfRotate;
     }
     settings.rule = hf_rule(keys, context);

@@ -4,6 +4,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/interop/detail/agreed_number.hpp>
 #include <posenc/interop/detail/hf_custom_layers.hpp>
+#include <posenc/interop/detail/hf_norm_epsilons.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/model_settings.hpp>
 
@@ -61,8 +62,9 @@ inline std::vector<Index> hf_intermediate_sizes(const JsonKeys& config, bool lis
   return size ? std::vector<Index>{*size} : std::vector<Index>{};
 }
 
-/// Returns the epsilon of the norms.
-inline std::optional<double> hf_norm_epsilon(const JsonKeys& config) {
+/// Returns the epsilon of the norms, by default that of the class.
+inline std::optional<double> hf_norm_epsilon(const JsonKeys& config,
+                                             std::optional<double> default_value) {
   AgreedNumber<double> agreed;
   for (const char* name : {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
                            "norm_epsilon", "layernorm_epsilon"}) {
@@ -70,14 +72,17 @@ inline std::optional<double> hf_norm_epsilon(const JsonKeys& config) {
     if (value && !(*value > 0)) config.reject(name, "must be positive");
     agreed.add(value);
   }
-  return agreed.get();
+  return agreed.is_absent() ? default_value : agreed.get();
 }
 
-inline void hf_read_sizes(const JsonKeys& config, bool lists_may_be_longer, ModelSettings& model) {
+/// Reads the sizes of a model. `is_known` is false for a type without a row.
+inline void hf_read_sizes(const JsonKeys& config, bool lists_may_be_longer, bool is_known,
+                          ModelSettings& model) {
   model.hidden_size = hf_agreed_size(config, {"hidden_size", "n_embd"});
   model.vocabulary_size = hf_agreed_size(config, {"vocab_size", "padded_vocab_size"});
   model.intermediate_sizes = hf_intermediate_sizes(config, lists_may_be_longer);
-  model.norm_epsilon = hf_norm_epsilon(config);
+  model.norm_epsilon =
+      hf_norm_epsilon(config, is_known ? hf_default_norm_epsilon(model.model_type) : std::nullopt);
   model.tied_embeddings = config.flag("tie_word_embeddings");
 }
 

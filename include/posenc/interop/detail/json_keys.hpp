@@ -33,6 +33,7 @@ class JsonKeys {
   }
 
   const std::string& name() const noexcept { return name_; }
+  const nlohmann::json& object() const noexcept { return object_; }
 
   const nlohmann::json* find(const std::string& key) const {
     read_.insert(key);
@@ -45,6 +46,9 @@ class JsonKeys {
     const auto at = object_.find(key);
     return at == object_.end() || at->is_null() ? nullptr : &*at;
   }
+
+  /// True if the key was read.
+  bool was_read(const std::string& key) const { return read_.count(key) != 0; }
 
   /// True if the key exists, even if its value is null.
   bool has(const std::string& key) const { return object_.contains(key); }

@@ -99,7 +99,7 @@ void linear_forward(const D& device, ScratchArenas& workspace,
   const T* const weight = parameters.weight.data();
   if (Order == SumOrder::Any ? x.seq > Few::max_rows : rows > 1) {
     // Within a slice of the depth each number is one chain.
-    const Index slice = Order == SumOrder::Any ? Many::cached_depth : x.dim;
+    const Index slice = Order == SumOrder::Any ? Many::cached_depth : Index{x.dim};
     Many(rows, out.dim, x.dim, slice)
         .run(
             device, workspace, false,
@@ -125,7 +125,7 @@ void linear_forward(const D& device, ScratchArenas& workspace,
     parallel_for(device, (out.dim + tile_lanes - 1) / tile_lanes, 0, products / 16,
                  [&](Index first, Index last) {
                    multiply_row_in_order<Tier>(weight, x.data, x.dim, out.data, first * tile_lanes,
-                                               (std::min)(last * tile_lanes, out.dim));
+                                               (std::min)(last * tile_lanes, Index{out.dim}));
                  });
   }
   if (parameters.bias.size() == 0) return;
@@ -161,7 +161,7 @@ void check_linear_backward(const char* function, const LinearParameters<T>& para
                            const EmbeddingsView<const T>& x,
                            const EmbeddingsView<const T>& grad_out, const EmbeddingsView<T>& grad_x,
                            const LinearParameters<T>& gradient) {
-  check_extents(function, "grad_x", grad_x);
+  check_optional_extents(function, "grad_x", grad_x);
   check_projection_shapes(function, parameters, x, "grad_out", grad_out);
   if (!checked_mul({x.batch, x.seq})) {
     fail<ShapeError>(function, "the tokens of x ", x.extents(), " exceed 2^63 - 1");
@@ -200,7 +200,7 @@ void linear_backward(const D& device, ScratchArenas& workspace,
   if (is_dense(x) && is_dense(grad_out) && is_dense(grad_x)) {
     x = flatten_batch(x);
     grad_out = flatten_batch(grad_out);
-    grad_x = flatten_batch(grad_x);
+    if (has_grad_x) grad_x = flatten_batch(grad_x);
   }
   const Index in = x.dim, out = grad_out.dim, tokens = x.batch * x.seq;
   const bool has_gradient = !is_omitted(gradient) && in > 0 && out > 0;

@@ -61,7 +61,7 @@ class MultiHeadBackward {
         inputs_(inputs),
         gradients_(gradients) {
     check_shape(name, "grad_out", grad_out,
-                std::array{pass_.x.batch, pass_.x.seq, module.config().model_dim});
+                std::array<Index, 3>{pass_.x.batch, pass_.x.seq, module.config().model_dim});
     check_input("grad_x", inputs.x, pass_.x);
     check_input("grad_keys_from", inputs.keys_from, pass_.keys_from);
     check_input("grad_values_from", inputs.values_from, pass_.values_from);
@@ -149,7 +149,7 @@ class MultiHeadBackward {
 
   static void check_input(const char* argument, const EmbeddingsView<T>& gradient,
                           const EmbeddingsView<T>& input) {
-    if (gradient.data == nullptr) return check_extents(name, argument, gradient);
+    if (gradient.data == nullptr) return check_optional_extents(name, argument, gradient);
     check_shape(name, argument, gradient, input.extents());
     check_output(name, argument, gradient);
   }

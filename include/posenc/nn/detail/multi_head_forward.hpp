@@ -31,7 +31,7 @@ template <class T>
 void check_forward(const MultiHeadAttentionConfig& config, const EmbeddingsView<const T>& x,
                    const EmbeddingsView<T>& out, const AttentionOptions<T>& options) {
   check_extents(module_forward, "x", x);
-  check_shape(module_forward, "out", out, std::array{x.batch, x.seq, config.model_dim});
+  check_shape(module_forward, "out", out, std::array<Index, 3>{x.batch, x.seq, config.model_dim});
   check_output(module_forward, "out", out);
   if (options.query_positions) fail_positions_twice();
   check_causal(module_forward, options.causal);

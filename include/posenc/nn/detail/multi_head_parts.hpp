@@ -85,7 +85,7 @@ void check_shape(const char* function, const char* name, const View& x, const Ex
 template <class T>
 void check_positions_fit(const char* function, const char* name, const Positions& positions,
                          const EmbeddingsView<const T>& x) {
-  if (positions.count() != x.seq || (positions.batch() != 1 && positions.batch() != x.batch)) {
+  if (!positions_fit(positions, x.batch, x.seq)) {
     fail<ShapeError>(function, name, " [", positions.batch(), ", ", positions.count(),
                      "] must be [1 or ", x.batch, ", ", x.seq, "]");
   }

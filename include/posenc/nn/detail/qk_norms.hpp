@@ -78,7 +78,7 @@ class HeadsNorm {
               static_cast<double>(T{1} - identity_weight<T>(config.qk_norm)),
               config.qk_norm.epsilon),
         rows_(heads.batch * heads.seq *
-              (config.qk_norm.over == QkNormOver::Head ? heads.heads : 1)) {}
+              (config.qk_norm.over == QkNormOver::Head ? Index{heads.heads} : 1)) {}
 
   template <Device D>
   void apply(const D& device, const HeadsView<T>& x, const HeadsView<T>& y) const {

@@ -71,11 +71,11 @@ void check_views(const char* function, const HeadsView<const In>& in, const Head
     return check_overlap(function, in, out);
   }
   check_extents(function, "x", in);
+  check_extents(function, "out", out);  // its strides may be others even if the memory is the same
   if (in.extents() != out.extents()) {
     fail<ShapeError>(function, "input ", in.extents(), " and output ", out.extents(),
                      " must have the same shape");
   }
-  check_extents(function, "out", out);  // its strides may be others even if the memory is the same
   check_slice_fits(function, in, slice);
   check_output(function, "x", out);
   check_overlap(function, in, out);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/core/detail/compiled.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/simd/detail/pin_in_register.hpp>
 #include <posenc/simd/detail/prefetch.hpp>
@@ -452,6 +453,20 @@ TokenKernel<In, Out> token_kernel(Index pairs) noexcept {
   return select_kernel<Step, Step::max_resident_steps>(
       pairs, []<class Kernel>() -> TokenKernel<In, Out> { return &Kernel::rotate_token; });
 }
+
+#define POSENC_DETAIL_ROTATION_KERNELS(EXTERN, PAIRING, IN, OUT)                                   \
+  EXTERN template BlockKernel<IN, OUT> block_kernel<PAIRING, IN, tier::Best, OUT>(Index) noexcept; \
+  EXTERN template TokenKernel<IN, OUT> token_kernel<PAIRING, IN, tier::Best, OUT>(Index) noexcept;
+#define POSENC_DETAIL_ROTATION_KERNELS_SAME(EXTERN, T)      \
+  POSENC_DETAIL_ROTATION_KERNELS(EXTERN, Interleaved, T, T) \
+  POSENC_DETAIL_ROTATION_KERNELS(EXTERN, HalfRotate, T, T)
+#define POSENC_DETAIL_ROTATION_KERNELS_MIXED(EXTERN, T, S)  \
+  POSENC_DETAIL_ROTATION_KERNELS(EXTERN, Interleaved, T, S) \
+  POSENC_DETAIL_ROTATION_KERNELS(EXTERN, Interleaved, S, T) \
+  POSENC_DETAIL_ROTATION_KERNELS(EXTERN, HalfRotate, T, S)  \
+  POSENC_DETAIL_ROTATION_KERNELS(EXTERN, HalfRotate, S, T)
+POSENC_DETAIL_DECLARE_COMPILED(POSENC_DETAIL_ROTATION_KERNELS_SAME)
+POSENC_DETAIL_DECLARE_COMPILED_MIXED(POSENC_DETAIL_ROTATION_KERNELS_MIXED)
 
 }  // namespace detail
 POSENC_END

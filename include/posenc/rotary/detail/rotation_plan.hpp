@@ -150,7 +150,7 @@ RotationPlan<In, Out> plan_rotation(const RotationOperand<In, Out>& operand,
   // to start.
   const bool is_head_major = x.seq > 1 && x.heads > 1 && x.seq_stride < x.head_stride;
   const Index stride = x.heads == 1 || is_head_major ? x.seq_stride : x.head_stride;
-  return {operand, slice, is_head_major ? (std::max)(Index{2}, 64 / x.seq) : x.heads,
+  return {operand, slice, is_head_major ? (std::max)(Index{2}, 64 / x.seq) : Index{x.heads},
           prefetch_distance_for<In>(x.batch * x.seq * x.heads * x.dim, slice.pairs * 2 < x.dim,
                                     !is_head_major, stride)};
 }
@@ -202,7 +202,7 @@ POSENC_ALWAYS_INLINE void rotate_token(const std::array<RotationOperand<In, Out>
       if (in.heads == 0) continue;          // its data may be null
       const bool has_heads = in.heads > 1;  // the stride of a single head may be any number
       rotate(in.data + at, out.data + at, count, in.heads, cos + first, sin + first,
-             has_heads ? in.head_stride : 0, has_heads ? out.head_stride : 0);
+             has_heads ? Index{in.head_stride} : 0, has_heads ? Index{out.head_stride} : 0);
     }
   });
   for (const RotationOperand<In, Out>& x : operands) {
@@ -237,9 +237,9 @@ POSENC_NOINLINE void rotate_tensors(const D& device, std::span<const RotationPla
   const auto threads = static_cast<Index>(device.numThreads());
   const bool share =
       shares_angles && (threads == 1 || shape.batch == 1 || shape.seq >= max_positions * threads);
-  const Index rows = share ? shape.batch : 1;  // batch rows that share one set of angles
+  const Index rows = share ? Index{shape.batch} : 1;  // batch rows that share one set of angles
   parallel_for(
-      device, share ? shape.seq : shape.batch * shape.seq, bytes * static_cast<double>(rows),
+      device, share ? Index{shape.seq} : shape.batch * shape.seq, bytes * static_cast<double>(rows),
       bytes / 16, [&](Index unit, Index unit_end) {
         alignas(64) C cos[capacity], sin[capacity];
         while (unit < unit_end) {

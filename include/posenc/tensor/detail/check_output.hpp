@@ -138,14 +138,14 @@ void check_output(const char* function, const char* name, const View& x) {
     if (axis.extent == 1) continue;
     if (step(axis) <= reach) {
       fail<ShapeError>(function, name,
-                       " is an output, so its elements must not share memory, but its ", axis.name,
-                       " is ", axis.stride, " where at least ", reach + 1, " is needed; ", name,
-                       " is ", x.extents());
+                       " is an output, so its elements must not share memory, but its ",
+                       axis.stride_name, " is ", axis.stride, " where at least ", reach + 1,
+                       " is needed; ", name, " is ", x.extents());
     }
     const Index extent_reach = checked_mul_or(max_index, {axis.extent - 1, step(axis)});
     const auto sum = checked_add(reach, extent_reach);
     if (!sum || *sum == max_index) {
-      fail<ShapeError>(function, name, " must fit into memory, but its ", axis.name, " is ",
+      fail<ShapeError>(function, name, " must fit into memory, but its ", axis.stride_name, " is ",
                        axis.stride, "; ", name, " is ", x.extents());
     }
     reach = *sum;
@@ -158,9 +158,9 @@ void check_output(const char* function, const char* name, const View& x) {
 template <class T>
 POSENC_ALWAYS_INLINE bool passes_fast_checks(const HeadsView<T>& x) noexcept {
   constexpr Index outer_stride = Index{1} << 25;  // stride for an axis of one element
-  const Index head = x.heads > 1 ? x.head_stride : outer_stride;
-  const Index token = x.seq > 1 ? x.seq_stride : outer_stride;
-  const Index row = x.batch > 1 ? x.batch_stride : outer_stride;
+  const Index head = x.heads > 1 ? Index{x.head_stride} : outer_stride;
+  const Index token = x.seq > 1 ? Index{x.seq_stride} : outer_stride;
+  const Index row = x.batch > 1 ? Index{x.batch_stride} : outer_stride;
   // All must be below 2^26, so that their products have at most 52 bits, and not negative.
   if (((x.batch | x.seq | x.heads | x.dim | head | token | row) >> 26) != 0) return false;
   const bool heads_within_tokens = head <= token;
@@ -168,7 +168,7 @@ POSENC_ALWAYS_INLINE bool passes_fast_checks(const HeadsView<T>& x) noexcept {
               outer = heads_within_tokens ? token : head;
   const Index inner_extent = heads_within_tokens ? x.heads : x.seq;
   const Index outer_extent = heads_within_tokens ? x.seq : x.heads;
-  const Index inner_span = inner_extent > 1 ? inner_extent * inner : x.dim;
+  const Index inner_span = inner_extent > 1 ? inner_extent * inner : Index{x.dim};
   const Index outer_span = outer_extent > 1 ? outer_extent * outer : inner_span;
   return x.data != nullptr && x.batch > 0 && inner_extent > 0 && outer_extent > 0 && x.dim > 0 &&
          x.dim <= inner && inner_span <= outer && outer_span <= row;

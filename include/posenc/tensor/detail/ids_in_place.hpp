@@ -26,6 +26,18 @@ class IdsInPlace {
                      : static_cast<double>(ids<Index>()[i]);
   }
 
+  /// Returns the ids from number `first` of each row on.
+  IdsInPlace from(Index first) const noexcept {
+    IdsInPlace later = *this;
+    if (ids_ == nullptr) return later;
+    if (is_short_) {
+      later.ids_ = ids<std::int32_t>() + first;
+    } else {
+      later.ids_ = ids<Index>() + first;
+    }
+    return later;
+  }
+
   /// Writes ids first .. first + count - 1 of a row to `positions`.
   void copy(Index row, Index first, Index count, double* positions) const noexcept {
     const Index from = row * row_stride_ + first;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "rotary/compiled_kernels.hpp"
+#include <posenc/nn/linear.hpp>
 
 POSENC_BEGIN
 namespace detail {
 
-TEST_ROTATION_KERNELS_OF(, Interleaved)
+POSENC_DETAIL_LINEARS(, float)
+POSENC_DETAIL_LINEARS(, double)
 
 }  // namespace detail
 POSENC_END

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "rotary/compiled_kernels.hpp"
+#include <posenc/attention/attention.hpp>
 
 POSENC_BEGIN
 namespace detail {
 
-TEST_ROTATION_KERNELS_OF(, HalfRotate)
+POSENC_DETAIL_ATTEND_SAME(, double)
 
 }  // namespace detail
 POSENC_END

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "rotary/compiled_kernels.hpp"
+#include <posenc/attention/attention.hpp>
 
 POSENC_BEGIN
 namespace detail {
 
-TEST_COS_SIN_ROWS(, float)
-TEST_COS_SIN_ROWS(, double)
+POSENC_DETAIL_ATTEND_SAME(, float)
 
 }  // namespace detail
 POSENC_END

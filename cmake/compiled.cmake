@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+# posenc::compiled: the instantiations that most programs need, as a library of the same headers. It is built if something links
+# it, or with all if POSENC_BUILD_COMPILED is on, which also installs it.
+
+option(POSENC_BUILD_COMPILED "Build posenc::compiled, and install it" OFF)
+set(POSENC_COMPILED_OPTIONS "" CACHE STRING
+    "Compiler options for posenc::compiled and for all that links it, such as -march=x86-64-v3")
+
+set(compiled_sources)
+foreach(type float double half bfloat16)
+  list(APPEND compiled_sources cmake/compiled/attention_${type}.cpp cmake/compiled/backward_${type}.cpp
+       cmake/compiled/cache_${type}.cpp)
+endforeach()
+list(APPEND compiled_sources cmake/compiled/linear.cpp cmake/compiled/model_files.cpp cmake/compiled/ropes.cpp
+     cmake/compiled/rotation_half.cpp cmake/compiled/rotation_interleaved.cpp)
+if(TARGET nlohmann_json::nlohmann_json)
+  list(APPEND compiled_sources cmake/compiled/hf_config.cpp)
+endif()
+
+if(POSENC_BUILD_COMPILED)
+  add_library(posenc_compiled ${compiled_sources})
+else()
+  add_library(posenc_compiled EXCLUDE_FROM_ALL ${compiled_sources})
+endif()
+add_library(posenc::compiled ALIAS posenc_compiled)
+set_target_properties(posenc_compiled PROPERTIES EXPORT_NAME compiled VERSION ${PROJECT_VERSION}
+                                                 SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+target_link_libraries(posenc_compiled PUBLIC posenc)
+# What changes the bodies of functions is passed on. Where it differs nevertheless, names differ, and linking fails.
+target_compile_definitions(posenc_compiled PUBLIC POSENC_COMPILED=1 $<$<BOOL:${POSENC_CHECKED}>:POSENC_CHECKED=1>)
+target_compile_options(posenc_compiled PUBLIC ${POSENC_COMPILED_OPTIONS})
+target_compile_definitions(posenc_compiled PRIVATE POSENC_DETAIL_DEFINES_READERS=1)
+if(TARGET nlohmann_json::nlohmann_json)
+  target_link_libraries(posenc_compiled PRIVATE $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+endif()

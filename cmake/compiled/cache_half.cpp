@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+#include <posenc/kv/cached_attention.hpp>
+
+#include <Eigen/Core>
+
+POSENC_BEGIN
+namespace detail {
+
+POSENC_DETAIL_ATTEND_TO_SAME_CACHE(, Eigen::half)
+POSENC_DETAIL_ATTEND_TO_CACHE(, float, Eigen::half)
+
+}  // namespace detail
+POSENC_END

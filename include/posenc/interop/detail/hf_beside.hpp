@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/interop/detail/hf_model_type.hpp>
+#include <posenc/interop/detail/json_keys.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+// Keys that a file has in a rope dict and beside it.
+POSENC_BEGIN
+namespace detail {
+
+/// Names of a key of rope dicts beside them.
+inline std::initializer_list<const char*> hf_names_beside(std::string_view key) {
+  static constexpr std::initializer_list<const char*> base = {"rope_theta", "rotary_emb_base"};
+  static constexpr std::initializer_list<const char*> share = {
+      "partial_rotary_factor", "rotary_pct",     "rope_pct",           "rope_percent",
+      "rope_percentage",       "rotary_percent", "rotary_emb_fraction"};
+  if (key == "rope_theta" || key == "rotary_emb_base") return base;
+  if (key == "partial_rotary_factor") return share;
+  return {};
+}
+
+/// Returns the key beside the dicts that gives the base of a layer type alone, or nullptr.
+inline const char* hf_base_key_of_type(const HfBases& bases, std::string_view layer_type) {
+  if (layer_type == "compress") return "compress_rope_theta";
+  return layer_type == sliding_attention ? bases.local_key : bases.global_key;
+}
+
+/// Rejects a rope dict with a value that differs from the one beside it. Releases of transformers
+/// differ in which of both they use.
+inline void hf_check_beside(const JsonKeys& config, const HfBases& bases,
+                            const nlohmann::json& dict, const std::string& name,
+                            std::string_view layer_type) {
+  const JsonKeys keys(dict, name);
+  const auto compare = [&](const std::string& key, const nlohmann::json& value, const char* other) {
+    const nlohmann::json* beside = config.peek(other);
+    if (beside == nullptr || beside->is_structured() || *beside == value) return;
+    keys.reject(key, std::string("contradicts ") + other +
+                         " beside it; remove the one that the weights were not trained with");
+  };
+  for (const auto& [key, value] : dict.items()) {
+    if (value.is_null() || value.is_object()) continue;
+    const bool is_base = key == "rope_theta" || key == "rotary_emb_base";
+    const char* of_type = is_base ? hf_base_key_of_type(bases, layer_type) : nullptr;
+    if (of_type != nullptr) {
+      compare(key, value, of_type);
+      continue;
+    }
+    const auto names = hf_names_beside(key);
+    for (const char* other : names) compare(key, value, other);
+    if (names.size() == 0) compare(key, value, key.c_str());
+  }
+}
+
+/// Rejects the file's rope dict, or one of its dicts per layer type, as hf_check_beside() does.
+inline void hf_check_all_beside(const JsonKeys& config, const HfBases& bases,
+                                const nlohmann::json& dict, const std::string& name) {
+  hf_check_beside(config, bases, dict, name, "");
+  for (const auto& [layer_type, inner] : dict.items()) {
+    if (inner.is_object()) {
+      hf_check_beside(config, bases, inner, name + "." + layer_type, layer_type);
+    }
+  }
+}
+
+}  // namespace detail
+POSENC_END

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/interop/detail/hf_dict_conversions.hpp>
+#include <posenc/interop/detail/hf_key_aliases.hpp>
+#include <posenc/interop/detail/hf_model_type.hpp>
+
+#include <array>
+
+// Model types of Hugging Face whose files distinguish layers in a way of their own.
+POSENC_BEGIN
+namespace detail {
+
+inline constexpr std::array hf_custom_types = [] {
+  using enum HfWindowPattern;
+  using Dicts = HfDicts;
+  using Heads = HfHeads;
+  using Layers = HfLayers;
+  using Scale = HfScale;
+  using Temperature = HfTemperature;
+  constexpr auto half = PairingKind::HalfRotate, inter = PairingKind::Interleaved;
+  constexpr Index same = kv_heads_equal_heads;
+  constexpr HfTypeAttention mha = {.kv_heads = same};
+  constexpr HfTypeLayers exaone_layers = {
+      .form = Layers::Exaone4, .period = 4, .period_key = "sliding_window_pattern"};
+  return std::to_array<HfModelType>({
+      {.names = "bamba",
+       .rope = {.pairing = half, .share = 0.5, .dicts = Dicts::One},
+       .layers = {.form = Layers::AttentionIndex, .type_without_rotary = "mamba"},
+       .attention = {.kv_heads = 8},
+       .file = {.key_aliases = "attn_rotary_emb=rotary_dim", .convert = &hf_set_bamba_types}},
+      {.names = "cohere2_moe",
+       .rope = {.pairing = inter, .dicts = Dicts::One},
+       .layers = {.form = Layers::Cohere2Moe, .period = 4, .period_key = "sliding_window_pattern"},
+       .attention = {.head_dim = 128, .kv_heads = same, .windows = ByType, .window = 4096}},
+      {.names = "deepseek_v4",
+       .rope = {.pairing = inter},
+       .layers = {.form = Layers::DeepSeekV4, .lists_may_be_longer = true},
+       .attention = {.heads = Heads::LastChannels,
+                     .head_dim = 512,
+                     .kv_heads = 1,
+                     .windows = Every,
+                     .window = 128,
+                     .sinks = true,
+                     .output_inverse_rotated = true},
+       .file = {.ignored_keys = "compress_rates compress_rate_csa compress_rate_hca"}},
+      {.names = "exaone4",
+       .rope = {.pairing = half, .dicts = Dicts::One},
+       .layers = exaone_layers,
+       .attention = {.kv_heads = 32, .windows = ByType, .window = 4096}},
+      {.names = "exaone4_5_text exaone_moe",
+       .rope = {.pairing = half, .base = 0, .dicts = Dicts::One},
+       .layers = exaone_layers,
+       .attention = {.kv_heads = 32, .windows = ByType, .window = 4096}},
+      {.names = "flint",
+       .rope = {.pairing = half, .dicts = Dicts::One},
+       .layers = {.period = 4, .type_without_rotary = full_attention},
+       .attention =
+           {.head_dim = 128, .kv_heads = 4, .windows = ByType, .window = 513, .sinks = true},
+       .file = {.convert = &hf_set_flint_types}},
+      {.names = "granite_swa",
+       .rope = {.pairing = half, .base = 0},
+       .layers = {.form = Layers::GraniteSwa, .period = 4, .rare_is_first = true},
+       .attention = {.kv_heads = 4, .windows = ByType, .window = 128, .sinks = true},
+       .scores = {.scale = Scale::Multiplier}},
+      {.names = "granitemoe_swa",
+       .rope = {.pairing = half, .base = 0},
+       .layers = {.form = Layers::GraniteSwa, .period = 4, .rare_is_first = true},
+       .attention = {.kv_heads = same, .windows = ByType, .window = 128, .sinks = true},
+       .scores = {.scale = Scale::Multiplier}},
+      {.names = "granitemoehybrid",
+       .rope = {.pairing = half, .dicts = Dicts::One},
+       .layers = {.form = Layers::Mixers, .type_without_rotary = "mamba"},
+       .attention = mha,
+       .scores = {.scale = Scale::Multiplier},
+       .file = {.convert = &hf_set_granite_hybrid_types, .encoding = "nope"}},
+      {.names = "lfm2 lfm2_moe",
+       .rope = {.pairing = half, .base = 1000000, .dicts = Dicts::One},
+       .layers = {.form = Layers::Convolutions},
+       .attention = {.kv_heads = 8},
+       .file = {.key_aliases = "theta=rope_theta"}},
+      {.names = "lfm3",
+       .rope = {.pairing = half,
+                .base = 1000000,
+                .default_dict =
+                    R"({"full_attention": {"rope_type": "proportional", "rope_theta": 1000000.0,)"
+                    R"( "partial_rotary_factor": 0.5},)"
+                    R"( "sliding_attention": {"rope_theta": 10000.0}})"},
+       .layers = {.type_without_rotary = "conv"},
+       .attention = {.head_dim = 128, .kv_heads = 4, .windows = ByType, .window = 256},
+       .file = {.convert = &hf_set_lfm3_types, .ignored_keys = "use_attention_gate"}},
+      {.names = "llama4 llama4_text",
+       .rope = {.pairing = inter, .base = 500000, .dicts = Dicts::One},
+       .layers = {.form = Layers::NoRopeIndex},
+       .attention = {.head_dim = 128, .kv_heads = 8, .windows = ChunksWithRotary, .window = 8192},
+       .scores = {.temperature = Temperature::FloorScale}},
+      {.names = "mimo_v2_flash",
+       .rope = {.pairing = half,
+                .base = 5000000,
+                .bases = {"swa_rope_theta", 10000},
+                .share = 0.334,
+                .dicts = Dicts::NeverScales},
+       .layers = {.form = Layers::MimoV2},
+       .attention = {.heads = Heads::LocalByKeys,
+                     .head_dim = 192,
+                     .kv_heads = 4,
+                     .windows = ByType,
+                     .window = 128},
+       .file = {.key_aliases =
+                    "sliding_window_size=sliding_window attention_chunk_size=sliding_window"}},
+      {.names = "mllama mllama_text_model",
+       .rope = {.pairing = half, .base = 500000, .dicts = Dicts::One},
+       .layers = {.form = Layers::CrossIndex},
+       .attention = {.kv_heads = 8}},
+      {.names = "nemotron-nas",
+       .rope = {.pairing = half, .dicts = Dicts::One},
+       .layers = {.form = Layers::Blocks, .type_without_rotary = no_attention}},
+      {.names = "smallthinker",
+       .rope = {.pairing = half, .base = 0, .dicts = Dicts::One},
+       .layers = {.form = Layers::NoRopeIndex},
+       .attention = {.windows = ByType},
+       .file = {.key_aliases = "rope_layout=no_rope_layers sliding_window_size=sliding_window",
+                .convert = &hf_set_window_layers}},
+      {.names = "smollm3",
+       .rope = {.pairing = half, .base = 2000000, .dicts = Dicts::One},
+       .layers = {.form = Layers::NoRopeIndex},
+       .attention = {.kv_heads = 4, .windows = WithoutRotary}},
+      {.names = "step3p5",
+       .rope = {.pairing = half},
+       .layers = {.form = Layers::Step35, .lists_may_be_longer = true},
+       .attention = {.heads = Heads::LocalBySetting, .windows = ByType, .window = 512},
+       .file = {.key_aliases = "num_attention_groups=num_key_value_heads"}},
+      {.names = "zamba2",
+       .rope = {.pairing = half, .dicts = Dicts::One},
+       .layers = {.form = Layers::Mixers, .type_without_rotary = "mamba"},
+       .attention = mha,
+       .scores = {.scale = Scale::HalfOfHeadDim},
+       .file = {.convert = &hf_set_zamba2_layers, .encoding = "nope"}},
+  });
+}();
+
+}  // namespace detail
+POSENC_END
