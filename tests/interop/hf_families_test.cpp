@@ -326,8 +326,9 @@ TEST_CASE("heads and windows of further families", "[interop]") {
   const json yarn = {
       {"rope_type", "yarn"}, {"factor", 8.0}, {"original_max_position_embeddings", 4096}};
   const auto trained = [](const json& dict) {
-    const auto olmo = read_hf_config(
-        config("olmo3", {{"rope_parameters", dict}, {"original_max_position_embeddings", 4096}}));
+    const auto olmo = read_hf_config(config("olmo3", {{"rope_theta", 500000},
+                                                      {"rope_parameters", dict},
+                                                      {"original_max_position_embeddings", 4096}}));
     return std::get<posenc::YarnScaling>(rotary_of_layer(olmo, 3)->rule).original_max_position;
   };
   const json plain = {{"rope_type", "default"}};
@@ -342,9 +343,9 @@ TEST_CASE("heads and windows of further families", "[interop]") {
   CHECK(attention_of_layer(dots, 3).window == LayerWindow{WindowKind::Sliding, 4096});
 
   const auto decoder = read_hf_config(config("modernbert-decoder"));
-  CHECK(attention_of_layer(decoder, 0).window == LayerWindow{WindowKind::Sliding, 64});
-  CHECK(base_of(decoder, 0) == 10000);
-  CHECK(base_of(decoder, 2) == 160000);
+  CHECK(attention_of_layer(decoder, 1).window == LayerWindow{WindowKind::Sliding, 64});
+  CHECK(base_of(decoder, 0) == 160000);
+  CHECK(base_of(decoder, 2) == 10000);
 
   json fla = config("transformer", {{"num_heads", 16}, {"window_size", 512}});
   fla.erase("num_attention_heads");

@@ -293,9 +293,9 @@ TEST_CASE("a text model is read wherever it stands, and with the sizes of its cl
   CHECK(text_of("idefics3", json::object()).model_type == "llama");
   CHECK(text_of("llava_onevision", json::object()).model_type == "qwen2");
   CHECK(text_of("paligemma", json::object()).model_type == "gemma");
-  CHECK(text_of("fuyu", {{"hidden_size", 4096}, {"num_attention_heads", 64}}).model_type ==
-        "persimmon");
-  CHECK(rotary_dim(rotary(read_hf_config(config("fuyu")))) == 64);
+  CHECK(text_of("fuyu", {{"hidden_size", 4096}, {"num_attention_heads", 64}, {"rope_theta", 25000}})
+            .model_type == "persimmon");
+  CHECK(rotary_dim(rotary(read_hf_config(config("fuyu", {{"rope_theta", 25000}})))) == 64);
   const json minicpmv = config("minicpmv", {{"rope_theta", 1000000.0}, {"image_size", 448}});
   check_rejected(minicpmv,
                  "the model_type 'minicpmv' is unknown; to read it as a plain rotary model, set in "

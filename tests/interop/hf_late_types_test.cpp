@@ -39,11 +39,11 @@ TEST_CASE("a list has an entry for each layer", "[interop]") {
   const std::vector<std::string> three(3, full), eight(8, full);
   for (const char* type : {"llama", "qwen3", "gemma3_text", "olmo3", "exaone4", "mistral"}) {
     INFO(type);
-    check_rejected(config(type, {{"layer_types", three}}),
+    check_rejected(config(type, {{"layer_types", three}, {"rope_theta", 1e4}}),
                    "'layer_types" + in + "3 entries for 4 layers");
-    check_rejected(config(type, {{"layer_types", eight}}),
+    check_rejected(config(type, {{"layer_types", eight}, {"rope_theta", 1e4}}),
                    "'layer_types" + in + "8 entries for 4 layers");
-    check_rejected(config(type, {{"layer_types", json::array()}}),
+    check_rejected(config(type, {{"layer_types", json::array()}, {"rope_theta", 1e4}}),
                    "'layer_types" + in + "0 entries for 4 layers");
   }
   CHECK(read_hf_config(config("llama", {{"layer_types", std::vector(4, full)}})).layer_count == 4);

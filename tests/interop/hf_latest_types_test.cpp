@@ -297,6 +297,20 @@ TEST_CASE("files of older types as transformers 5.24 writes them", "[interop]") 
   CHECK_NOTHROW(read_hf_config(config("gemma", {{"use_bidirectional_attention", true}})));
 }
 
+TEST_CASE("bases whose default differs between releases must be in the file", "[interop]") {
+  for (const char* type : {"olmo3", "persimmon"}) {
+    INFO(type);
+    check_rejected(config(type), "the configuration must have rope_theta");
+    CHECK_NOTHROW(read_hf_config(config(type, {{"rope_theta", 10000}})));
+  }
+}
+
+TEST_CASE("MiMo V2 rotates a third of a head without a share", "[interop]") {
+  const auto model =
+      read_hf_config(config("mimo_v2_flash", {{"hybrid_layer_pattern", {0, 1, 1, 1}}}));
+  CHECK(rotary_dim(model.layers.front().rotary) == 64);
+}
+
 TEST_CASE("types of 5.24 that are refused say why", "[interop]") {
   const auto has = [](const char* type, const std::string& what) {
     check_rejected(config(type),

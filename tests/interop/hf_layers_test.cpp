@@ -149,7 +149,7 @@ TEST_CASE("types of layers that a model does not have are refused", "[interop]")
 }
 
 TEST_CASE("frequencies need no number of layers", "[interop]") {
-  for (const char* type : {"gemma3_text", "gemma3n_text", "olmo3", "modernbert"}) {
+  for (const char* type : {"gemma3_text", "gemma3n_text", "modernbert"}) {
     INFO(type);
     const auto model = read_hf_config(json{{"model_type", type}, {"head_dim", 64}});
     CHECK(rotary(model, "full_attention").head_dim == 64);

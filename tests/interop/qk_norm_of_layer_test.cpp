@@ -82,7 +82,7 @@ TEST_CASE("config.json gives the norm of queries and keys", "[interop][hf][norm]
   CHECK(norm_of(config("gemma3_text", eps)) ==
         QkNorm{QkNormOver::Head, QkNormWeight::FactorMinusOne, 1e-6});
   CHECK(norm_of(config("olmo2", eps)) == QkNorm{QkNormOver::AllHeads, QkNormWeight::Factor, 1e-6});
-  CHECK(norm_of(config("olmo3", eps)) == QkNorm{QkNormOver::AllHeads, QkNormWeight::Factor, 1e-6});
+  CHECK(norm_of(config("olmo3", {{"rms_norm_eps", 1e-6}, {"rope_theta", 5e5}})) == QkNorm{QkNormOver::AllHeads, QkNormWeight::Factor, 1e-6});
   CHECK(norm_of(config("llama", eps)) == QkNorm{});
 }
 

@@ -73,7 +73,7 @@ NEEDED = {
     "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1},
     "chameleon": {"vocabulary_map": {"<image>": 1}},
     "dbrx": {"attn_config": {"rope_theta": 10000.0, "kv_n_heads": 1}},
-    "deepseek_ocr2_text": {"mlp_layer_types": ["dense"] + ["sparse"] * 7},
+    "deepseek_ocr2_text": {"n_routed_experts": 4, "num_experts_per_tok": 2, "mlp_layer_types": ["dense"] + ["sparse"] * 7},
     "esm": {"vocab_size": 33, "pad_token_id": 1, "position_embedding_type": "rotary"},
     "gemma3n_text": {"num_kv_shared_layers": 0},
     "glm4_moe": {"head_dim": 128},  # 4096 channels are not 96 heads
@@ -82,7 +82,7 @@ NEEDED = {
     "hunyuan_v1_dense": {"head_dim": 128},
     "hunyuan_v1_moe": {"head_dim": 128},
     "hunyuan_vl_text": {"head_dim": 128},
-    "kyutai_speech_to_text": {"pad_token_id": 3},
+    "kyutai_speech_to_text": {"pad_token_id": 3, "codebook_vocab_size": 2049},
     "lfm2": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 2},
     "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 2},
     "mimi": {"upsample_groups": 128},
@@ -144,6 +144,8 @@ def cut(config, level):
         if isinstance(kv_heads, int):
             put("num_key_value_heads", HEADS if kv_heads == heads else 1)
     given |= NEEDED.get(config.model_type, {})
+    if "local_attention" in given:
+        given.pop("sliding_window", None)  # the class computes it
     sections = sections_of(config)
     rope = given.get("rope_parameters", keys.get("rope_parameters"))
     if sections and isinstance(rope, dict) and "mrope_section" not in rope:
@@ -169,6 +171,7 @@ class Calls(TorchFunctionMode):
         self.modules = []  # the attention modules that are running, by name
         self.product = None
         self.joined = None  # scores with a column of sinks
+        self.shifted = None  # scores from which their maximum is subtracted
         self.has_sums = False  # of exponentials, from which some classes compute the share of sinks
         self.found = []
         self.parts = []  # outputs of the modules within an attention module
@@ -192,7 +195,9 @@ class Calls(TorchFunctionMode):
                 tensors = [kwargs.get("batch1", tensors[-2]), kwargs.get("batch2", tensors[-1])]
             if len(tensors) == 2 and result.dim() >= 3 and result.shape[-2] == TOKENS and result.shape[-1] >= TOKENS:
                 self.product, self.joined = (tensors[0], tensors[1].transpose(-1, -2), result), None
-                self.has_sums = False
+                self.has_sums, self.shifted = False, None
+        elif name in ("max", "amax") and self.product is not None:
+            self.shifted = args[0]
         elif name == "logsumexp":
             self.has_sums = True
         elif name in ("cat", "concat") and self.product is not None and isinstance(args[0], (list, tuple)):
@@ -200,6 +205,8 @@ class Calls(TorchFunctionMode):
                 self.joined = result
         elif name == "softmax" and self.product is not None:
             scores = self.joined if self.joined is not None else args[0]
+            if self.shifted is not None and self.shifted.shape == scores.shape:
+                scores = self.shifted
             if scores.shape[-2] == TOKENS and scores.numel() >= self.product[2].numel():
                 queries, keys, _ = self.product
                 self.found.append((self.modules[-1], queries.detach().clone(), keys.detach().clone(), scores.detach().clone(),

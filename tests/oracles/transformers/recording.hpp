@@ -249,7 +249,10 @@ inline Differences compare(const Json& recording, const posenc::ModelSettings& m
     if (layers[i].get<int>() < 0) {
       try {
         const auto kind = posenc::attention_of_layer(model, number).kind;
-        if (kind && posenc::detail::has_softmax(*kind)) found = {"no softmax, read as attention"};
+        // Layers that attend to an image do not run without one.
+        const bool is_cross = kind == posenc::LayerKind::Cross;
+        if (kind && posenc::detail::has_softmax(*kind) && !is_cross)
+          found = {"no softmax, read as attention"};
       } catch (const posenc::ConfigError& error) {
         if (!lenient) found = {error.what()};
       }

@@ -99,6 +99,7 @@ inline constexpr std::array hf_custom_types = [] {
        .rope = {.pairing = half,
                 .base = 5000000,
                 .bases = {"swa_rope_theta", 10000},
+                .share = 0.334,
                 .dicts = Dicts::NeverScales},
        .layers = {.form = Layers::MimoV2},
        .attention = {.heads = Heads::LocalByKeys,

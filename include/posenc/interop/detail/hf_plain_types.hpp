@@ -230,7 +230,7 @@ inline constexpr std::array hf_plain_types = [] {
                     "num_query_heads=num_attention_heads_per_layer "
                     "num_transformer_layers=num_hidden_layers rope_freq_constant=rope_theta"}},
       {.names = "persimmon",
-       .rope = {.pairing = half, .base = 25000, .share = 0.5},
+       .rope = {.pairing = half, .base = 0, .share = 0.5},
        .attention = mha},
       {.names = "phi",
        .rope = {.pairing = half, .share = 0.5},
