@@ -125,8 +125,8 @@ std::string word(const posenc::LayerQkNorm& norm) {
 
 /// Unknown values are omitted.
 std::string word(const posenc::LayerAttention& attention) {
-  const auto& [kind, heads, kv_heads, head_dim, value_dim, window, sinks, turns_back, qkv_clip, qk_norm] =
-      attention;
+  const auto& [kind, heads, kv_heads, head_dim, value_dim, window, sinks, turns_back, qkv_clip,
+               qk_norm] = attention;
   std::string text = kind ? name_of(*kind) : "of an unknown kind";
   const auto add = [&text](const char* name, const auto& value) {
     if (value) text += std::string(", ") + name + " " + word(*value);
