@@ -333,8 +333,16 @@ class Operator {
   void allocate(Tensor* result) {
     graph_ = BASE(ggml_new_graph, Graph * (Context*))(context_);
     BASE(ggml_build_forward_expand, void(Graph*, Tensor*))(graph_, result);
-    static void* backend = function<void*(int, const char*)>(
-        registry_library, "ggml_backend_init_by_type")(0, nullptr);
+    static void* backend = [] {
+      void* made = function<void*(int, const char*)>(registry_library, "ggml_backend_init_by_type")(
+          0, nullptr);
+      void* device = BASE(ggml_backend_get_device, void*(void*))(made);
+      void* registry = BASE(ggml_backend_dev_backend_reg, void*(void*))(device);
+      void* set_threads = BASE(ggml_backend_reg_get_proc_address, void*(void*, const char*))(
+          registry, "ggml_backend_set_n_threads");
+      if (set_threads != nullptr) reinterpret_cast<void (*)(void*, int)>(set_threads)(made, 1);
+      return made;
+    }();
     backend_ = backend;
     buffer_ = BASE(ggml_backend_alloc_ctx_tensors, void*(Context*, void*))(context_, backend_);
   }
