@@ -10,8 +10,8 @@ export PYTHONPATH="$here" PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=ignore JAX_PL
 
 # python_packages [OPTION] NAME==VERSION...: installs packages into a virtual environment
 python_packages() {
-  [[ -d "$work/venv" ]] || python3 -m venv "$work/venv"
-  "$work/venv/bin/pip" install --quiet --no-compile --disable-pip-version-check "$@"
+  [[ -d "$work/venv" ]] || python3 -m venv --without-pip "$work/venv"
+  python3 -m pip --python "$work/venv/bin/python" install --quiet --no-compile --disable-pip-version-check "$@"
 }
 
 # npm_packages NAME@VERSION...: installs packages into $work/node_modules

@@ -5,7 +5,7 @@
 # Seen:    ONNX Runtime follows the operator's text: query i sees keys up to past + i. OpenVINO aligns the last query
 #          with the last key. They differ where the call has other numbers of queries and of new keys.
 # Matters: "bottom right" is a safe name only if every query brings its key. In posenc the text's rule is
-#          Causal::BottomRight with key_lengths = past + Sq, which hides the keys behind it.
+#          Causal::FromStart with query_starts = the length of past_key.
 . "$(dirname "$0")/common.sh"
 
 python_packages openvino==2026.4.1 onnxruntime==1.32.0 onnx==1.23.2 numpy==2.4.6

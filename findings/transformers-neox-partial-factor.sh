@@ -3,7 +3,7 @@
 # Package: transformers 5.24.0, its configurations (no PyTorch).
 # Guess:   partial_rotary_factor, the key of this release, sets the rotated part in every configuration that has one.
 # Seen:    GPTNeoXConfig stores it and rotates a quarter all the same: only its old name rotary_pct is read.
-#          LlamaConfig, whose models rotate whole heads, reads it.
+#          LlamaConfig reads it.
 # Matters: the rotated width of such a file is 0.25 of the head, not what the file seems to say.
 . "$(dirname "$0")/common.sh"
 

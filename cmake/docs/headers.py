@@ -58,7 +58,7 @@ def tidy(code):
     return re.sub(r" ([&*]+)", r"\1", code)
 
 
-MACROS = re.compile(r"\bPOSENC_(ALWAYS_INLINE|NOINLINE|INLINE_LAMBDA|NO_UNIQUE_ADDRESS)\b\s*")
+MACROS = re.compile(r"\bPOSENC_(ALWAYS_INLINE|NOINLINE|INLINE_LAMBDA|NO_UNIQUE_ADDRESS|DETAIL_READER)\b\s*")
 
 
 class Sources:

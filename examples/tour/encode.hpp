@@ -18,7 +18,7 @@ Rows increments(const Encoding& encoding, const posenc::Positions& positions, In
 /// Returns a copy of a view's sequence 0, [S, D].
 template <class View>
 Eigen::MatrixXd rows_of(const View& view) {
-  Eigen::MatrixXd rows(view.seq, view.dim);
+  Eigen::MatrixXd rows(Index{view.seq}, Index{view.dim});  // Eigen takes integers alone
   for (Index s = 0; s < view.seq; ++s) {
     for (Index d = 0; d < view.dim; ++d) rows(s, d) = static_cast<double>(view.row(0, s)[d]);
   }

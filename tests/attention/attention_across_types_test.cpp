@@ -168,7 +168,7 @@ TEST_CASE("keys of another type are checked before anything is written", "[atten
   auto without = k.view();
   without.data = nullptr;
   CHECK(fails(without, v.view()).find("data is null") != std::string::npos);
-  CHECK_THROWS_AS(posenc::attention(c.q.view(), k.view(), v.view(), out.view()),
+  CHECK_THROWS_AS(posenc::attention(c.q.view(), k.view(), v.view(), out.view(), {}),
                   posenc::ConfigError);
   CHECK(support::same_bits(out.view(), Heads<float>(1, 3, 4, 8).view()));
 }

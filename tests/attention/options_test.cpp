@@ -85,7 +85,7 @@ TEST_CASE("nor over a cache", "[attention][cache][errors]") {
       auto q = ones(1, queries), out = ones(1, queries);
       const std::vector<Index> rows{sequence};
       CHECK(message_of<ConfigError>([&] {
-              posenc::attention(q.view(), cache, rows, out.view());
+              posenc::attention(q.view(), cache, rows, out.view(), {});
             }) == "posenc::attention: " + rule);
     }
   }
@@ -99,9 +99,9 @@ TEST_CASE("nor from a module, which appends nothing then", "[mha][errors]") {
     Embeddings<float> x(1, seq, heads * dim), out(1, seq, heads * dim);
     x.setConstant(1);
     const auto at = Positions::range(0, seq);
-    CHECK(message_of<ConfigError>([&] { module.forward(bsd(x), at, bsd(out)); }) == message);
+    CHECK(message_of<ConfigError>([&] { module.forward(bsd(x), at, bsd(out), {}); }) == message);
     CHECK(message_of<ConfigError>(
-              [&] { module.forward(bsd(x), at, bsd(x), bsd(x), at, bsd(out)); }) == message);
+              [&] { module.forward(bsd(x), at, bsd(x), bsd(x), at, bsd(out), {}); }) == message);
     KvCache<float> cache({.kv_heads = heads, .head_dim = dim, .capacity = 128});
     const std::vector<Index> rows{0};
     CHECK(message_of<ConfigError>([&] { module.forward(bsd(x), at, cache, rows, bsd(out), {}); }) ==

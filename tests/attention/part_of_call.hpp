@@ -96,7 +96,7 @@ class PartOfCall {
   template <class E>
   static posenc::ScoresView<E> slice(posenc::ScoresView<E> mask, Some rows, Some heads,
                                      Some queries) {
-    const auto cut = [&mask](Index& extent, Index stride, Some some) {
+    const auto cut = [&mask](posenc::Extent& extent, Index stride, Some some) {
       if (extent == 1) return;
       mask.data += some.first * stride;
       extent = some.count;

@@ -5,7 +5,10 @@
 // correctly, or rejected by a message that names one of its keys or its type.
 #include "support/catch.hpp"
 #include <posenc/frequency/rule_description.hpp>
+#include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/hf_config.hpp>
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cctype>

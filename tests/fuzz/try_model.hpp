@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/interop/model_settings.hpp>
+#include <posenc/interop/module_settings.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -22,6 +23,12 @@ void try_model(const Read& read) {
     }
     const posenc::Index last = (std::max)(model.layer_count, posenc::Index{1}) - 1;
     intermediate_size_of_layer(model, last);
+    for (const posenc::Index layer : {posenc::Index{0}, last}) {
+      try {
+        (void)posenc::module_settings<float>(model, layer, posenc::Index{1} << 40);
+      } catch (const posenc::ConfigError&) {  // a layer that no module expresses
+      }
+    }
     if (model.vision && model.vision->rotary) rope(*model.vision);
   } catch (const posenc::ConfigError&) {
   }

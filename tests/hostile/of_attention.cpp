@@ -113,6 +113,8 @@ KvCache<float> filled_cache(Draw& draw, bool ring) {
 template <class Bias, class BiasGradient>
 void go_back(Draw& draw, Memory& memory, Settings all, const Bias& bias, BiasGradient& of_bias) {
   AttentionOptions<float>& options = all.options;
+  // The backward pass has no weights; the mask has their shape.
+  if (all.memory.weights.data != nullptr) options.additive = all.memory.weights;
   if (all.memory.lse.data == nullptr && draw.below(4) != 1) {
     all.memory.lse = memory.lse(batch, heads, queries);
   }

@@ -160,6 +160,30 @@ TEST_CASE("sections that do not fit are refused", "[interop][gguf]") {
       "RotarySettings: the table of axes is for 60 pairs but there are frequencies for 64");
 }
 
+TEST_CASE("keys that llama.cpp takes otherwise than they say are refused", "[interop][gguf]") {
+  check_rejected(
+      model("gpt-oss").integer("gpt-oss.attention.sliding_window", 0),
+      "read_gguf: gpt-oss.attention.sliding_window is 0, for which llama.cpp masks every "
+      "key of local layers");
+  check_rejected(model("gemma3")
+                     .integer("gemma3.attention.sliding_window", 512)
+                     .integer("gemma3.rope.dimension_count_swa", 64),
+                 "read_gguf: gemma3.rope.dimension_count_swa is not known to be used by this "
+                 "architecture");
+  check_rejected(model("deepseek2").real("deepseek2.rope.scaling.factor", 4),
+                 "read_gguf: deepseek2.rope.scaling.factor is not 1, for which llama.cpp scales "
+                 "scores of this architecture even without YaRN");
+  check_rejected(yarn().real("llama.rope.scaling.yarn_attn_factor", 0.5F),
+                 "read_gguf: llama.rope.scaling.yarn_attn_factor is not 1, and llama.cpp does not "
+                 "read it for this architecture");
+  const auto narrow = model().integer("llama.attention.key_length", 64);
+  auto same = narrow, other = narrow;
+  CHECK_NOTHROW(read_gguf(same.real("llama.attention.scale", 0.125F).bytes()));
+  check_rejected(
+      other.real("llama.attention.scale", 0.25F),
+      "read_gguf: llama.attention.scale contradicts the scale of this architecture, 0.125");
+}
+
 TEST_CASE("local layers that are not understood are refused", "[interop][gguf]") {
   check_rejected(
       model().real("llama.rope.freq_base_swa", 10000),

@@ -254,19 +254,21 @@ TEST_CASE("files of older types as transformers 5.24 writes them", "[interop]") 
   CHECK(rotary_of_layer(model, 3)->head_dim == 256);
   CHECK(attention_of_layer(model, 0).kv_heads == 8);
   CHECK(attention_of_layer(model, 3).kv_heads == 2);
-  json odd = gemma;
-  odd["per_layer_config"]["03"]["head_dim"] = 512;
-  check_rejected(odd,
-                 "'per_layer_config' in the configuration must have equal entries, for global "
-                 "layers");
-  odd = gemma;
-  odd["per_layer_config"] = {{"0", overrides}, {"1", overrides}};
-  check_rejected(odd,
-                 "'per_layer_config' in the configuration must have equal entries, for global "
-                 "layers");
-  odd["per_layer_config"] = {{"1", overrides}};
-  check_rejected(
-      odd, "'per_layer_config' in the configuration must have an entry for each global layer");
+  const auto refuse = [&gemma](const json& layers, const std::string& message) {
+    json odd = gemma;
+    odd["per_layer_config"] = layers;
+    check_rejected(odd, "'per_layer_config' in the configuration " + message);
+  };
+  refuse({{"1", overrides}, {"03", {{"head_dim", 512}}}}, "has global layers that differ");
+  refuse({{"1", overrides}}, "has global layers that differ");
+  refuse({{"0", overrides}, {"1", overrides}}, "has layers that are not global");
+  for (const char* number : {"5", "-1", "1x", "", "99999999999999999999999"}) {
+    refuse({{number, overrides}}, "has layers that the model lacks");
+  }
+  refuse(json::array(), "must map layers to their keys");
+  json alike = gemma;
+  alike["per_layer_config"] = json::object();
+  CHECK(rotary_of_layer(read_hf_config(alike), 1)->head_dim == 128);
   CHECK_NOTHROW(read_hf_config(config("llama", {{"per_layer_config", json::object()}})));
   CHECK_THROWS_AS(read_hf_config(config("llama", {{"per_layer_config", {{"0", overrides}}}})),
                   posenc::ConfigError);

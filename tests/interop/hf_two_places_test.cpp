@@ -50,8 +50,13 @@ TEST_CASE("two values of a key in a rope dict and beside it must agree", "[inter
   check_places("llama", "rotary_emb_base", "rope_theta", 1e6, 1e5);
   check_places("llama", "original_max_position_embeddings", "original_max_position_embeddings",
                4096, 8192, {{"type", "yarn"}, {"factor", 8.0}});
-  check_places("mistral4", "max_position_embeddings", "max_position_embeddings", 1048576, 262144,
-               {{"rope_theta", 1e4}}, {{"qk_nope_head_dim", 64}, {"qk_rope_head_dim", 64}});
+  json longer = config("mistral4", {{"qk_nope_head_dim", 64}, {"qk_rope_head_dim", 64}});
+  longer["rope_parameters"] = {{"rope_theta", 1e4}, {"max_position_embeddings", 32768}};
+  CHECK_NOTHROW(read_hf_config(longer));
+  longer["rope_parameters"]["max_position_embeddings"] = 262144;
+  check_rejected(longer,
+                 "'max_position_embeddings' in rope_parameters contradicts the one beside the "
+                 "dict, which is the one that classes read");
 }
 
 TEST_CASE("values of dicts per layer type must agree with those beside them", "[interop][errors]") {

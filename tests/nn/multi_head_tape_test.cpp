@@ -219,8 +219,9 @@ TEST_CASE("the backward pass of a module rejects mismatches and writes nothing",
       "grad_values_from besides grad_x"));
   MultiHeadTape<double> refused_pass;
   (void)step.forward(refused_pass);
-  CHECK_THROWS_AS(module.forward(bsd(step.x), step.positions, bsd(narrow), refused_pass),
-                  ShapeError);
+  CHECK_THROWS_AS(
+      module.forward(bsd(step.x), step.positions, bsd(narrow), refused_pass, step.options),
+      ShapeError);
   CHECK_FALSE(refused_pass.holds_pass());
   // A call that throws leaves no pass.
   CHECK_THROWS_AS(

@@ -11,7 +11,7 @@ from theorems import theorem
 from tools import PRECISION, Gappa, Unproved, fraction, largest_magnitudes, literal, power
 from translate import Struct, Untranslatable, var
 
-SMALL = power(-10)  # below it, bounds are relative
+SMALL = power(-5)  # below it, bounds are relative
 
 
 def ulp(x, real):
@@ -81,9 +81,9 @@ def tanh_bound(headers, real, fma):
     worst = tiny(real, reduced, r)
     # 2|x| up to ln(2) / 2: it is r, without an error.
     most = LARGEST_R[real]
-    crossings = [math.log1p(2.0 ** k) for k in range(-11, 0)]
-    crossings += [math.log((1 + 2.0 ** k) / (1 - 2.0 ** k)) for k in range(-12, -1)]
-    parts = [part for k in range(-10, -1) for part in grid(power(k), min(power(k + 1), most), 1 if k < -3 else 2, crossings)]
+    crossings = [math.log1p(2.0 ** k) for k in range(-6, 0)]
+    crossings += [math.log((1 + 2.0 ** k) / (1 - 2.0 ** k)) for k in range(-7, -1)]
+    parts = [part for k in range(-5, -1) for part in grid(power(k), min(power(k + 1), most), 1 if k < -3 else 2, crossings)]
     found = piece_errors(real, reduced, r, [(low, high, 1, Fraction(0)) for low, high in parts], 1, "expm1(x)")
     for (low, high), off in zip(exp_between(parts), found):
         worst = max(worst, bound(real, low - 1, high - 1, off))
@@ -111,7 +111,7 @@ def tiny(real, reduced, r):
     g.cut(r, "r")
     raw, exact = g.raw(reduced), g.exact(reduced, {id(r): "r"})
     g.define(f"raw = {raw};")
-    off = power(-8 - PRECISION[real])
+    off = power(-4 - PRECISION[real])
     g.prove("tanh of small numbers", [f"r in [{literal(power(-60))}, {literal(SMALL)}]"], [f"|(raw - {exact}) / r| <= {literal(off)}"])
     # The polynomial: coefficients beside those of exp, where r^2 q(r) has the coefficients of q from the second on.
     coefficients = exp_coefficients(reduced, r)

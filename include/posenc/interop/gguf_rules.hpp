@@ -194,6 +194,10 @@ inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context
   }
   rule.beta_fast =
       keys.real("rope.scaling.yarn_beta_fast").value_or(context.architecture->rope.beta_fast);
+  constexpr auto factor_key = "rope.scaling.yarn_attn_factor";
+  if (!context.architecture->rope.reads_yarn_factor && keys.real(factor_key).value_or(1) != 1) {
+    keys.reject(factor_key, "is not 1, and llama.cpp does not read it for this architecture");
+  }
   rule.truncate = context.architecture->rope.rounds_ramp;
   gguf_yarn_magnitude(keys, context, rule);
   return rule;
@@ -284,7 +288,8 @@ inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context
   const double attention_factor = keys.real("rope.scaling.attn_factor").value_or(1);
   const double factor = type == "none" ? 1 : gguf_factor(keys);
   if (gguf_scales_scores(*context.architecture) && (factor != 1 || attention_factor != 1)) {
-    keys.reject(factor != 1 ? "rope.scaling.factor" : "rope.scaling.attn_factor",
+    const char* key = factor != 1 ? "rope.scaling.factor" : "rope.scaling.attn_factor";
+    keys.reject(key,
                 "is not 1, for which llama.cpp scales scores of this architecture even without "
                 "YaRN");
   }

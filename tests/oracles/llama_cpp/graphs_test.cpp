@@ -200,8 +200,9 @@ class Comparison {
       one.window = posenc::LayerWindow{};
       one.output_inverse_rotated = false;
     }
-    const std::vector<float> sinks(attention.sinks.value_or(false) ? attention.heads.value_or(1)
-                                                                   : 0);
+    const posenc::Index num_sinks =
+        attention.sinks.value_or(false) ? attention.heads.value_or(1) : 0;
+    const std::vector<float> sinks(static_cast<std::size_t>(num_sinks));
     const auto options = posenc::attention_options<float>(model, number, sinks);
     const double scale = *options.scale * options.softmax_scale_multiplier;
     std::ostringstream text;

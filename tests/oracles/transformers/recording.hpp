@@ -4,6 +4,8 @@
 #include <posenc/interop/attention_options.hpp>
 #include <posenc/interop/hf_config.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <cmath>
 #include <sstream>
 #include <string>

@@ -45,7 +45,8 @@ inline void hf_check_beside(const JsonKeys& config, const HfBases& bases,
                          " beside it; remove the one that the weights were not trained with");
   };
   for (const auto& [key, value] : dict.items()) {
-    if (value.is_null() || value.is_object()) continue;
+    const bool is_repeated_length = key == "max_position_embeddings";  // see hf_rule()
+    if (value.is_null() || value.is_object() || is_repeated_length) continue;
     const bool is_base = key == "rope_theta" || key == "rotary_emb_base";
     const char* of_type = is_base ? hf_base_key_of_type(bases, layer_type) : nullptr;
     if (of_type != nullptr) {

@@ -11,8 +11,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 // Conversions of rope dicts per layer type.
@@ -49,30 +52,42 @@ inline void hf_set_zaya_types(const JsonKeys& keys, nlohmann::json& config) {
   }
 }
 
-/// Converts Gemma 4's overrides of single layers, which newer files have instead of the width and the
-/// KV heads of global layers.
+/// Returns the number of a layer in per_layer_config, which may begin with zeros; nullopt if it is
+/// not one of `layers`.
+inline std::optional<std::size_t> hf_layer_number(const std::string& text, std::size_t layers) {
+  std::size_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, number);
+  const bool is_number = error == std::errc() && last == end;
+  return is_number && number < layers ? std::optional(number) : std::nullopt;
+}
+
+/// Converts Gemma 4's widths and KV heads by layer, in files of transformers 5.24, to those of all
+/// global layers. A layer without an entry is as wide as local ones.
 ///   Source: huggingface/transformers 5.24, Gemma4TextConfig
 inline void hf_set_gemma4_layers(const JsonKeys& keys, nlohmann::json& config) {
   constexpr auto part = "per_layer_config", width = "head_dim", groups = "num_key_value_heads";
   const nlohmann::json* layers = keys.find(part);
-  if (layers == nullptr || !layers->is_object() || layers->empty()) return;
+  if (layers == nullptr) return;
+  if (!layers->is_object()) keys.reject(part, "must map layers to their keys");
   config.erase(part);
   const auto types = keys.required("layer_types", keys.texts("layer_types"));
-  std::size_t global = 0;
-  for (const auto& type : types) global += type == full_attention ? 1 : 0;
-  if (layers->size() != global) keys.reject(part, "must have an entry for each global layer");
-  for (const auto& [number, given] : layers->items()) {
-    const bool is_number = !number.empty() && number.size() < 6 &&
-                           number.find_first_not_of("0123456789") == std::string::npos;
-    const std::size_t layer = is_number ? std::stoul(number) : types.size();
-    if (layer >= types.size() || types[layer] != full_attention || given != layers->front()) {
-      keys.reject(part, "must have equal entries, for global layers");
-    }
+  const auto global =
+      static_cast<std::size_t>(std::count(types.begin(), types.end(), std::string(full_attention)));
+  for (const auto& [text, entry] : layers->items()) {
+    const auto number = hf_layer_number(text, types.size());
+    if (!number) keys.reject(part, "has layers that the model lacks");
+    if (types[*number] != full_attention) keys.reject(part, "has layers that are not global");
+    if (entry != layers->front()) keys.reject(part, "has global layers that differ");
   }
-  const JsonKeys entry(layers->front(), part);
-  if (const auto value = entry.integer(width)) {
-    hf_set_canonical(config, entry, width, "global_head_dim", *value);
-  }
+  const bool is_empty = layers->empty() || global == 0;
+  if (!is_empty && layers->size() != global) keys.reject(part, "has global layers that differ");
+  const nlohmann::json nothing = nlohmann::json::object();
+  const JsonKeys entry(is_empty ? nothing : layers->front(), part);
+  const auto given = entry.integer(width);
+  const nlohmann::json shared = config.contains(width) ? config[width] : nlohmann::json(256);
+  hf_set_canonical(config, entry, width, "global_head_dim",
+                   given ? nlohmann::json(*given) : shared);
   if (const auto value = entry.integer(groups)) {
     hf_set_canonical(config, entry, groups, "num_global_key_value_heads", *value);
     config["attention_k_eq_v"] = true;  // the override applies regardless

@@ -279,8 +279,6 @@ class HfRotary : protected HfWidths {
     const auto dict_base = keys.any_of<double>({"rope_theta", "rotary_emb_base"});
     auto dict_share = keys.real("partial_rotary_factor");
     if (rope.is_mscale_ambiguous) hf_reject_mistral4_magnitude(keys);
-    constexpr auto length = "max_position_embeddings";  // may repeat the outer value
-    if (config_.peek(length) != nullptr || rope.is_share_of_whole_head) keys.find(length);
     if (rope.is_share_of_whole_head) {
       dict_share = check_latent_share(keys, dict_share);
     }

@@ -171,32 +171,41 @@ inline constexpr std::string_view hf_unknown_qk_norms = "transformer";
 /// Rows of llama.cpp's architectures. Its converter has added 1 to the weights that need it.
 ///   Source: llama.cpp of llama-cpp-python 0.3.36: src/models/, and conversion/ for the 1
 inline constexpr auto gguf_qk_norms = std::to_array<QkNormRow>({
-    {.names = "arcee arctic baichuan bailingmoe bitnet chatglm codeshell cogvlm cohere2 cohere2moe "
-              "dbrx deci deepseek deepseek2 deepseek2-ocr deepseek32 dream ernie4_5 ernie4_5-moe "
-              "eurobert exaone falcon falcon-h1 gemma gemma2 glm-dsa glm4 gpt-oss gptneox granite "
-              "granite_swa granitehybrid granitemoe grok internlm2 jais2 jina-bert-v3 llada llama "
-              "llama-embed minicpm minicpm3 mistral3 mistral4 modern-bert nemotron neo-bert "
-              "nomic-bert nomic-bert-moe olmo orion paddleocr pangu-embedded phi2 phi3 phimoe "
-              "plamo plm qwen qwen2 qwen2moe qwen2vl seed_oss smallthinker smollm3 starcoder2 "
-              "xverse",
+    {.names =
+         "arcee arctic baichuan bailingmoe bailingmoe3 bitnet chatglm codeshell cogvlm cohere2 "
+         "cohere2moe dbrx deci deepseek deepseek2 deepseek2-ocr deepseek32 dream ernie4_5 "
+         "ernie4_5-moe eurobert exaone falcon falcon-h1 gemma gemma2 glm-dsa glm4 gpt-oss gptneox "
+         "granite granite_swa granitehybrid granitemoe graniteswitch grok hrm_text hy_v4 internlm2 "
+         "jais2 jina-bert-v3 llada llama llama-embed mimo2 minicpm minicpm3 minimax-01 mistral3 "
+         "mistral4 modern-bert nanbeige nemotron neo-bert nomic-bert nomic-bert-moe olmo orion "
+         "paddleocr pangu-embedded phi2 phi3 phimoe plamo plm pockettts qwen qwen2 qwen2moe "
+         "qwen2vl seed_oss smallthinker smollm3 spark2_5 starcoder2 xverse",
      .norm = no_qk_norm},
     {.names = "afmoe apertus bailingmoe2 dots1 exaone-moe exaone4 gemma-embedding gemma3 gemma3n "
-              "gemma4 grovemoe hy_v3 lfm2 lfm2moe llada-moe mellum openelm qwen3 qwen35 qwen35moe "
-              "qwen3moe qwen3next qwen3vl qwen3vlmoe qwen4exp rnd1",
+              "gemma4 grovemoe hy_v3 laguna lfm2 lfm2moe llada-moe maple mellum minimax-m3 "
+              "muse-glimmer openelm plamo3 qwen3 qwen35 qwen35moe qwen3moe qwen3next qwen3tts "
+              "qwen3vl qwen3vlmoe qwen4exp rnd1",
      .norm = rms_of_heads},
     {.names = "minimax-m2 olmo2 olmoe", .norm = rms_of_all_heads},
-    {.names = "hunyuan-dense hunyuan-moe maincoder", .norm = rms_after_rotation},
-    {.names = "glm4moe", .norm = rms_of_heads, .is_optional = true},
+    {.names = "hunyuan-dense hunyuan-moe hunyuan_vl maincoder", .norm = rms_after_rotation},
+    {.names = "glm4moe step35", .norm = rms_of_heads, .is_optional = true},
     {.names = "command-r stablelm", .norm = layer_norm_per_head, .is_optional = true},
     {.names = "chameleon",
      .norm = LayerQkNorm{.kind = LayerQkNormKind::LayerNorm,
                          .weights = LayerQkNormWeights::FactorsPerHead,
                          .has_bias = true}},
+    {.names = "plamo2",
+     .norm =
+         LayerQkNorm{.kind = LayerQkNormKind::Rms, .weights = LayerQkNormWeights::FactorsPerHead}},
     {.names = "llama4",
      .norm = plain_rms_after_rotation,
      .layers = QkNormLayers::WithRotary,
      .experts_without = 128},
 });
+
+/// Architectures whose norm LayerQkNorm does not describe: of the rotary channels of keys alone
+/// (dots3note), and with factors of queries alone (talkie).
+inline constexpr std::string_view gguf_unknown_qk_norms = "dots3note talkie";
 
 }  // namespace detail
 POSENC_END
