@@ -281,7 +281,7 @@ TEST_CASE("files of older types as transformers 5.24 writes them", "[interop]") 
   check_rejected(lfm, "'full_attn_idxs' in the configuration contradicts layer_types");
 
   json bert = config("modernbert-decoder", {{"local_attention", 128}, {"sliding_window", 64}});
-  CHECK(attention_of_layer(read_hf_config(bert), 0).window == LayerWindow{WindowKind::Sliding, 64});
+  CHECK(attention_of_layer(read_hf_config(bert), 1).window == LayerWindow{WindowKind::Sliding, 64});
   bert["sliding_window"] = 128;
   check_rejected(bert, "'sliding_window' in the configuration is not half of local_attention");
 
