@@ -229,9 +229,7 @@ inline constexpr std::array hf_plain_types = [] {
                     "num_kv_heads=num_key_value_heads_per_layer "
                     "num_query_heads=num_attention_heads_per_layer "
                     "num_transformer_layers=num_hidden_layers rope_freq_constant=rope_theta"}},
-      {.names = "persimmon",
-       .rope = {.pairing = half, .base = 0, .share = 0.5},
-       .attention = mha},
+      {.names = "persimmon", .rope = {.pairing = half, .base = 0, .share = 0.5}, .attention = mha},
       {.names = "phi",
        .rope = {.pairing = half, .share = 0.5},
        .attention = mha,
