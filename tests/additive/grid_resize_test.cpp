@@ -196,7 +196,7 @@ TEST_CASE("resize_grid takes row-major matrices, and the transposes of column-ma
 TEST_CASE("resize_grid: tables without columns are left alone") {
   const GridResizeConfig config{
       .source = {2, 2}, .target = {3, 3}, .filter = ResizeFilter::Bilinear, .prefix_tokens = 1};
-  const MatrixView<float> small{.rows = 5}, large{.rows = 10};
+  const MatrixView<float> small{.rows = 5, .cols = 0}, large{.rows = 10, .cols = 0};
   CHECK_NOTHROW(posenc::resize_grid(small, large, config));
   CHECK_NOTHROW(posenc::resize_grid_adjoint(large, small, config));
 }

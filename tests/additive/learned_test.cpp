@@ -149,7 +149,7 @@ TEST_CASE("Learned: empty tensors are left alone") {
   }
   CHECK(gradient == std::vector<float>(6, 2.0f));
 
-  const Learned<float> no_rows(posenc::MatrixView<const float>{.cols = 2});
+  const Learned<float> no_rows(posenc::MatrixView<const float>{.rows = 0, .cols = 2});
   CHECK_NOTHROW(no_rows.add_to(posenc::EmbeddingsView<float>{.batch = 1, .seq = 0, .dim = 2},
                                Positions::range(0, 0)));
 }

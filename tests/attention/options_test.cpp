@@ -136,7 +136,7 @@ TEMPLATE_TEST_CASE("the multiplier of the softmax scale multiplies the scale and
   CHECK(same(run(std::nullopt, rope.softmax_scale_multiplier()), run(0.5 * 1.59, 1)));
 }
 
-TEST_CASE("a module multiplies its encoding's multiplier and the options'", "[mha][scale]") {
+TEST_CASE("softmax_scale_multiplier of a module's encoding applies once", "[mha][scale]") {
   using Rope = posenc::Rope<posenc::HalfRotate>;
   const std::vector<double> w{1.0, 0.25};
   posenc::MultiHeadAttention<float, Rope> module({.model_dim = 8, .heads = 2},
@@ -151,8 +151,10 @@ TEST_CASE("a module multiplies its encoding's multiplier and the options'", "[mh
         {.scale = scale, .softmax_scale_multiplier = multiplier, .causal = Causal::BottomRight});
     return out;
   };
-  CHECK(module_test::same_bits(run(std::nullopt, 2), run(1, 1)));
-  CHECK(module_test::same_bits(run(0.25, 2), run(0.5, 1)));
+  CHECK(module_test::same_bits(run(std::nullopt, 4), run(std::nullopt, 1)));
+  CHECK(module_test::same_bits(run(0.25, 4), run(0.25, 1)));
+  CHECK_FALSE(module_test::same_bits(run(0.25, 4), run(0.5, 1)));
+  CHECK_THROWS_AS(run(0.25, 2), ConfigError);
 }
 
 TEST_CASE("a scale that the type of the arithmetic does not hold is refused",

@@ -43,6 +43,7 @@ TEST_CASE("the tag of everything else adds the level, the instruction sets, swit
 #if defined(_LIBCPP_VERSION)
   expected += "_libcxx";
 #endif
+  if (POSENC_COMPILED) expected += "_compiled";
   CHECK(std::string(TEXT_OF(POSENC_ABI_TAG)) == expected);
 }
 

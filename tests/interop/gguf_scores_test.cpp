@@ -365,8 +365,9 @@ TEST_CASE("no key of positions or scores is passed over", "[interop][gguf]") {
   // Keys without effect on this model: an indexer's ratios, a pattern of windows, settings of
   // latent and local layers, and facts of its training.
   const std::vector<std::string> no_effect{
-      "attention.compress_ratios", "attention.sliding_window_pattern", "attention.value_length_mla",
-      "attention.value_length_swa", "rope.scaling.finetuned"};
+      "attention.compress_ratios",      "attention.sliding_window_pattern",
+      "attention.value_length_mla",     "attention.value_length_swa",
+      "attention.value_length_mla_swa", "rope.scaling.finetuned"};
   const auto check = [&](const std::string& name) {
     CAPTURE(name);
     const bool expected = std::find(no_effect.begin(), no_effect.end(), name) == no_effect.end();

@@ -159,7 +159,7 @@ TEST_CASE("norms of other kinds are described", "[interop][hf][norm]") {
   CHECK(phi->kind == LayerQkNormKind::LayerNorm);
   CHECK(phi->has_bias);
   CHECK(described(config("phi")) == LayerQkNorm{});
-  CHECK(described(config("persimmon"))->kind == LayerQkNormKind::LayerNorm);
+  CHECK(described(config("persimmon", {{"rope_theta", 10000}}))->kind == LayerQkNormKind::LayerNorm);
   CHECK(described(config("chameleon"))->weights == LayerQkNormWeights::FactorsPerHead);
   CHECK(described(config("chameleon"))->epsilon == 1e-5);
   CHECK(described(config("esmc"))->is_over_all_heads);

@@ -179,6 +179,7 @@
 
 #if defined(_MSC_VER)
 #define POSENC_ALWAYS_INLINE __forceinline
+#define POSENC_STABLE_INLINE __forceinline
 #define POSENC_NOINLINE __declspec(noinline)
 #define POSENC_NO_UNIQUE_ADDRESS [[msvc::no_unique_address]]
 #else
@@ -189,6 +190,8 @@
 #else
 #define POSENC_ALWAYS_INLINE inline
 #endif
+// For functions of the stable namespace, which units with other flags must not share.
+#define POSENC_STABLE_INLINE [[gnu::always_inline]] inline
 #define POSENC_NOINLINE [[gnu::noinline]]
 #define POSENC_NO_UNIQUE_ADDRESS [[no_unique_address]]
 #endif

@@ -107,7 +107,7 @@ Index check_cache(const char* function, const HeadsView<const T>& q, const Cache
 template <Scalar T, class Cache>
 void check_cached_keys(const char* function, const HeadsView<const T>& q, const Cache& cache,
                        std::span<const Index> sequences, const AttentionOptions<T>& options) {
-  if (!options.query_starts.empty()) return;
+  if (!options.query_starts.empty() || options.causal == Causal::Unspecified) return;
   const RaggedBatch runs{sequences, options.cu_seqlens_q, q.seq};
   for (Index n = 0; n < runs.size(); ++n) {
     const Index queries = runs.count(n), keys = cache.length(runs.sequence(n));

@@ -20,9 +20,9 @@ struct Interleaved {
   /// Name of the pairing, for messages.
   static constexpr const char* name = "interleaved";
   /// Returns the first channel of a pair, counted from the first rotary channel.
-  POSENC_ALWAYS_INLINE static constexpr Index first(Index pair, Index) noexcept { return 2 * pair; }
+  POSENC_STABLE_INLINE static constexpr Index first(Index pair, Index) noexcept { return 2 * pair; }
   /// Returns the second channel of a pair, counted from the first rotary channel.
-  POSENC_ALWAYS_INLINE static constexpr Index second(Index pair, Index) noexcept {
+  POSENC_STABLE_INLINE static constexpr Index second(Index pair, Index) noexcept {
     return 2 * pair + 1;
   }
 };
@@ -33,9 +33,9 @@ struct HalfRotate {
   /// Name of the pairing, for messages.
   static constexpr const char* name = "half";
   /// Returns the first channel of a pair, counted from the first rotary channel.
-  POSENC_ALWAYS_INLINE static constexpr Index first(Index pair, Index) noexcept { return pair; }
+  POSENC_STABLE_INLINE static constexpr Index first(Index pair, Index) noexcept { return pair; }
   /// Returns the second channel of a pair, counted from the first rotary channel.
-  POSENC_ALWAYS_INLINE static constexpr Index second(Index pair, Index pairs) noexcept {
+  POSENC_STABLE_INLINE static constexpr Index second(Index pair, Index pairs) noexcept {
     return pair + pairs;
   }
 };

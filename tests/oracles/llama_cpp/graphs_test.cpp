@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What read_gguf() returns for a file, against what a running llama.cpp did with the same file.
+// Comparison of read_gguf() with what a running llama.cpp did with the same file.
 #include "oracles/llama_cpp/recordings.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
