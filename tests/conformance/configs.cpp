@@ -364,9 +364,10 @@ void check_sizes(const ModelSettings& model, const Json& file) {
   }
   check_size("vocabulary_size", model.vocabulary_size,
              first_of(text, {"vocab_size", "padded_vocab_size"}));
-  check_size("norm_epsilon", model.norm_epsilon,
-             first_of(text, {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
-                             "layernorm_epsilon"}));
+  const Json epsilon = first_of(text, {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon",
+                                       "norm_eps", "layernorm_epsilon"});
+  // Otherwise it is the default of the class.
+  if (!epsilon.is_null()) check_size("norm_epsilon", model.norm_epsilon, epsilon);
   check_size("intermediate_size", intermediate_size_of_layer(model, 0),
              first_of(text, {"intermediate_size", "ffn_hidden_size", "inner_hidden_size"}));
   const Json tie = first_of(text, {"tie_word_embeddings"});

@@ -174,8 +174,8 @@ TEST_CASE("keys that llama.cpp takes otherwise than they say are refused", "[int
                  "read_gguf: deepseek2.rope.scaling.factor is not 1, for which llama.cpp scales "
                  "scores of this architecture even without YaRN");
   check_rejected(yarn().real("llama.rope.scaling.yarn_attn_factor", 0.5F),
-                 "read_gguf: llama.rope.scaling.yarn_attn_factor is not 1, and llama.cpp does not "
-                 "read it for this architecture");
+                 "read_gguf: llama.rope.scaling.yarn_attn_factor is not 1, and it has no effect in "
+                 "llama.cpp");
   const auto narrow = model().integer("llama.attention.key_length", 64);
   auto same = narrow, other = narrow;
   CHECK_NOTHROW(read_gguf(same.real("llama.attention.scale", 0.125F).bytes()));

@@ -182,8 +182,7 @@ inline void gguf_yarn_magnitude(const GgufKeys& keys, const GgufRuleContext& con
   // Mistral's.
   if (all_dim != 0)
     yarn_magnitude = is_deepseek ? 1 : yarn_magnitude / yarn_mscale(rule.factor, all_dim);
-  rule.attention_factor = (is_final ? 1 : yarn_magnitude) * attn_factor *
-                          keys.real("rope.scaling.yarn_attn_factor").value_or(1);
+  rule.attention_factor = (is_final ? 1 : yarn_magnitude) * attn_factor;
   if (is_deepseek && all_dim != 0) rule.mscale_all_dim = all_dim;
 }
 
@@ -195,8 +194,8 @@ inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context
   rule.beta_fast =
       keys.real("rope.scaling.yarn_beta_fast").value_or(context.architecture->rope.beta_fast);
   constexpr auto factor_key = "rope.scaling.yarn_attn_factor";
-  if (!context.architecture->rope.reads_yarn_factor && keys.real(factor_key).value_or(1) != 1) {
-    keys.reject(factor_key, "is not 1, and llama.cpp does not read it for this architecture");
+  if (keys.real(factor_key).value_or(1) != 1) {
+    keys.reject(factor_key, "is not 1, and it has no effect in llama.cpp");
   }
   rule.truncate = context.architecture->rope.rounds_ramp;
   gguf_yarn_magnitude(keys, context, rule);

@@ -126,7 +126,7 @@ inline constexpr std::array gguf_architectures = [] {
       // 128^-1/2
       {.names = "grok",
        .mode = Neox,
-       .rope = {.reads_yarn_factor = true, .beta_fast = 8},
+       .rope = {.beta_fast = 8},
        .scores = {.output_scale = 0.08838834764831845,
                   .softcap = 30,
                   .temperature = Temperature::LengthAlone}},
