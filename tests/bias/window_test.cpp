@@ -187,7 +187,8 @@ TEST_CASE("MaxViT's table by key - query gives the same biases", "[window]") {
     }
   }
   CHECK(message_of<ShapeError>([&] {
-          posenc::window_table_of_maxvit(posenc::table_view(maxvit), MatrixView<float>{.rows = 0, .cols = 0});
+          posenc::window_table_of_maxvit(posenc::table_view(maxvit),
+                                         MatrixView<float>{.rows = 0, .cols = 0});
         }) ==
         "posenc::window_table_of_maxvit: maxvit [heads, cells] and table [cells, heads] must have "
         "the same heads and cells but are [2, 15] and [0, 0]");

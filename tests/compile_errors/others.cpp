@@ -281,8 +281,7 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
             posenc::AttentionOptions<float>{.casual = Causal::No});
 #elif CASE == 59
   // error: bool
-  attention(bshd(q), bshd(q), bshd(q), bshd(out),
-            posenc::AttentionOptions<float>{.causal = true});
+  attention(bshd(q), bshd(q), bshd(q), bshd(out), posenc::AttentionOptions<float>{.causal = true});
 #elif CASE == 60
   // error: posenc::attention: after out come options ... posenc::AttentionOptions<T>{...} around it
   attention(bshd(q), cache, sequences, bshd(out), {.casual = Causal::No});

@@ -143,7 +143,7 @@ TEST_CASE("YaRN's factor is relative to its own magnitude", "[interop][gguf]") {
         1e-15);
   // A running llama.cpp ignores it.
   CHECK_THROWS_AS(factor_of(yarn("grok").real("grok.rope.scaling.yarn_attn_factor", 0.5F)),
-                  ConfigError);
+                  posenc::ConfigError);
 
   // A value that is YaRN's own magnitude is the final factor in OLMo's files, and ambiguous
   // elsewhere.

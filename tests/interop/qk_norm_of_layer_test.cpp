@@ -82,7 +82,8 @@ TEST_CASE("config.json gives the norm of queries and keys", "[interop][hf][norm]
   CHECK(norm_of(config("gemma3_text", eps)) ==
         QkNorm{QkNormOver::Head, QkNormWeight::FactorMinusOne, 1e-6});
   CHECK(norm_of(config("olmo2", eps)) == QkNorm{QkNormOver::AllHeads, QkNormWeight::Factor, 1e-6});
-  CHECK(norm_of(config("olmo3", {{"rms_norm_eps", 1e-6}, {"rope_theta", 5e5}})) == QkNorm{QkNormOver::AllHeads, QkNormWeight::Factor, 1e-6});
+  CHECK(norm_of(config("olmo3", {{"rms_norm_eps", 1e-6}, {"rope_theta", 5e5}})) ==
+        QkNorm{QkNormOver::AllHeads, QkNormWeight::Factor, 1e-6});
   CHECK(norm_of(config("llama", eps)) == QkNorm{});
 }
 
@@ -159,7 +160,8 @@ TEST_CASE("norms of other kinds are described", "[interop][hf][norm]") {
   CHECK(phi->kind == LayerQkNormKind::LayerNorm);
   CHECK(phi->has_bias);
   CHECK(described(config("phi")) == LayerQkNorm{});
-  CHECK(described(config("persimmon", {{"rope_theta", 10000}}))->kind == LayerQkNormKind::LayerNorm);
+  CHECK(described(config("persimmon", {{"rope_theta", 10000}}))->kind ==
+        LayerQkNormKind::LayerNorm);
   CHECK(described(config("chameleon"))->weights == LayerQkNormWeights::FactorsPerHead);
   CHECK(described(config("chameleon"))->epsilon == 1e-5);
   CHECK(described(config("esmc"))->is_over_all_heads);

@@ -77,7 +77,7 @@ struct GgufRope {
   bool is_base_fixed = false;   ///< the graph has the base 10000 and no scaling
   bool rotary_is_last = false;  ///< rotary channels are the last ones of a head
   GgufLogMultiplier log_multiplier = GgufLogMultiplier::Unknown;
-  double beta_fast = 32;           ///< default of YaRN's beta_fast
+  double beta_fast = 32;  ///< default of YaRN's beta_fast
   Index global_part = 1;  ///< global layers rotate 1 / global_part of the channels of local ones
   /// YaRN's ramp has rounded ends, as llama.cpp implements it. False for models trained with
   /// unrounded ones, which GGUF cannot express.
