@@ -43,6 +43,22 @@ TEST_CASE("the message names both places", "[interop][errors]") {
                  "beside it; remove the one that the weights were not trained with");
 }
 
+TEST_CASE("read_hf_config rejects settings that a class keeps without effect",
+          "[interop][errors]") {
+  check_rejected(config("gpt_neox", {{"partial_rotary_factor", 0.5}}),
+                 "'partial_rotary_factor' in the configuration has no effect in this class, which "
+                 "reads rotary_pct");
+  CHECK_NOTHROW(read_hf_config(config("gpt_neox", {{"partial_rotary_factor", 0.25}})));
+  CHECK_NOTHROW(read_hf_config(config("gpt_neox", {{"rotary_pct", 0.5}})));
+  const json flat = {{"rope_type", "linear"}, {"factor", 8.0}};
+  for (const char* type : {"gemma3", "gemma3_text"}) {
+    CHECK_NOTHROW(read_hf_config(config(type, {{"rope_scaling", flat}})));
+    check_rejected(config(type, {{"rope_parameters", flat}}),
+                   "'rope_parameters' in the configuration must have a dict per layer type: the "
+                   "class ignores scaling outside of them");
+  }
+}
+
 TEST_CASE("two values of a key in a rope dict and beside it must agree", "[interop][errors]") {
   check_places("phi", "partial_rotary_factor", "partial_rotary_factor", 0.5, 1.0);
   check_places("gpt_neox", "rotary_pct", "partial_rotary_factor", 0.5, 0.25);

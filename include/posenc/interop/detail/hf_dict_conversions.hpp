@@ -35,6 +35,30 @@ inline void hf_drop_stray_rope_keys(const JsonKeys& keys, nlohmann::json& config
   for (const char* stray : {"rope_type", "rope_theta"}) config[name].erase(stray);
 }
 
+/// Rejects scaling in rope_parameters without a dict per layer type. Gemma 3's classes keep it
+/// without effect, while the same keys in rope_scaling scale global layers.
+///   Source: huggingface/transformers 5.24, Gemma3TextConfig
+inline void hf_reject_flat_rope_parameters(const JsonKeys& keys, nlohmann::json&) {
+  constexpr auto name = "rope_parameters", key = "rope_type";
+  const nlohmann::json* dict = keys.find(name);
+  if (dict == nullptr || !dict->is_object() ||
+      dict->value(key, nlohmann::json("default")) == "default")
+    return;
+  keys.reject(name, "must have a dict per layer type: the class ignores scaling outside of them");
+}
+
+/// Rejects a share of rotated channels that GPT-NeoX's class does not read: it reads rotary_pct, and
+/// the dict that it writes.
+///   Source: huggingface/transformers 5.24, GPTNeoXConfig
+inline void hf_reject_unread_share(const JsonKeys& keys, nlohmann::json&) {
+  constexpr auto key = "partial_rotary_factor";
+  const auto [dict, name] = hf_rope_dict(keys);
+  const bool is_repeated =
+      keys.find("rotary_pct") != nullptr || (dict != nullptr && dict->contains(key));
+  if (keys.find(key) == nullptr || is_repeated || keys.real(key) == 0.25) return;
+  keys.reject(key, "has no effect in this class, which reads rotary_pct");
+}
+
 /// Converts Zaya's layer types, each of which has a convolution of queries, keys and values before
 /// the rotation.
 ///   Source: huggingface/transformers 5.24, ZayaConfig and ZayaAttention
