@@ -13,7 +13,7 @@ compiler="${CXX:-c++}"
 
 # PATH with the tools of install-deps.sh only, without make, and a separate home directory.
 mkdir "$work/bin" "$work/no_ninja" "$work/home"
-for program in bash sh cmake "$compiler" gcc git as ld sed grep; do
+for program in bash sh cmake "$compiler" gcc git as ld ar ranlib sed grep; do
   ln -sf "$(command -v "$program")" "$work/bin/"
 done
 cp -P "$work/bin/"* "$work/no_ninja/"
