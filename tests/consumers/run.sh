@@ -100,8 +100,9 @@ lines="$(block sh POSENC_BUILD_COMPILED)"
 project compiled compiled "$(block cmake 'COMPONENTS compiled')"
 consume compiled
 echo "-- posenc::compiled, with other flags"
-if bare cmake -S "$work/compiled" -B "$work/compiled/other" -G Ninja -D CMAKE_PREFIX_PATH="$work/home/.local" \
-  -D CMAKE_CXX_FLAGS=-DPOSENC_CHECKED=1 >"$work/log" 2>&1 && bare cmake --build "$work/compiled/other" >"$work/log" 2>&1; then
+project compiled_checked compiled 'add_compile_definitions(POSENC_CHECKED=1)' "$(block cmake 'COMPONENTS compiled')"
+if bare cmake -S "$work/compiled_checked" -B "$work/compiled_checked/build" -G Ninja >"$work/log" 2>&1 &&
+  bare cmake --build "$work/compiled_checked/build" >"$work/log" 2>&1; then
   echo "a unit with checks has linked with a posenc::compiled without" >&2
   exit 1
 fi

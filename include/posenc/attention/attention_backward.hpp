@@ -101,6 +101,7 @@ void attention_backward(detail::AnyArgument, detail::AnyArgument, detail::AnyArg
                 "write attention_backward<T>(...), or pass an AttentionGradients<T>");
 }
 
+/// Overload of attention_backward() that reports a wrong call.
 template <class...>
 void attention_backward(detail::RefusedCall<detail::AttentionBackwardRule>, ...);
 

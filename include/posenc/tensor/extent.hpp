@@ -39,6 +39,7 @@ class Extent {
   constexpr bool is_omitted() const noexcept { return value_ == omitted; }
 
  private:
+  /// Returns the number as text, for messages.
   friend std::string to_text(Extent extent) { return detail::to_text(Index{extent}); }
 
   static void reject(unsigned long long value) {
