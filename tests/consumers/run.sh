@@ -101,7 +101,8 @@ project compiled compiled "$(block cmake 'COMPONENTS compiled')"
 consume compiled
 echo "-- posenc::compiled, with other flags"
 project compiled_checked compiled 'add_compile_definitions(POSENC_CHECKED=1)' "$(block cmake 'COMPONENTS compiled')"
-if bare cmake -S "$work/compiled_checked" -B "$work/compiled_checked/build" -G Ninja >"$work/log" 2>&1 &&
+if bare cmake -S "$work/compiled_checked" -B "$work/compiled_checked/build" -G Ninja -D CMAKE_PREFIX_PATH="$work/home/.local" \
+  >"$work/log" 2>&1 &&
   bare cmake --build "$work/compiled_checked/build" >"$work/log" 2>&1; then
   echo "a unit with checks has linked with a posenc::compiled without" >&2
   exit 1
