@@ -201,9 +201,12 @@ const paste = async (text) => {
   return browser.value(`${report}.textContent`);
 };
 expect(/not JSON.*line 3/.test(await paste('{\n"model_type": "llama",\n}')), 'an error of JSON has a line');
-expect(/pairing of its channels/.test(await paste('{"model_type": "unheard_of", "head_dim": 64, "rope_theta": 10000}')), 'an unknown model is rejected');
-await choose(choice('inspect', 'Pairing'), '2');
-expect(/HalfRotate/.test(await browser.value(`${report}.textContent`)), 'a pairing can be chosen');
+expect(/unheard_of' is unknown; .*pairing/.test(await paste('{"model_type": "unheard_of", "head_dim": 64, "rope_theta": 10000}')), 'an unknown model is rejected');
+const plain = '{"model_type": "llama", "hidden_size": 512, "num_attention_heads": 8, "num_hidden_layers": 2, "max_position_embeddings": 2048, "rope_theta": 10000}';
+expect(/HalfRotate/.test(await paste(plain)), "Llama's pairing is that of halves");
+await choose(choice('inspect', 'Pairing'), '1');
+expect(/Interleaved/.test(await browser.value(`${report}.textContent`)), 'a pairing can be chosen');
+await choose(choice('inspect', 'Pairing'), '0');
 expect(/begins with no \{/.test(await paste('notes')), 'a text is no configuration');
 expect((await paste(readFileSync(join(configs, 'llama-3.1-8b.json'), 'utf8'))).startsWith('llama'), 'the reader works after errors');
 
