@@ -32,7 +32,7 @@ POSENC_BEGIN
 /// transformers warns or stays silent, this throws. An unknown key whose name suggests positions,
 /// scores or windows is an error.
 ///
-/// Of an unknown model_type nothing is assumed: HfConfigOptions must state what its file does not.
+/// Nothing is assumed of an unknown model_type: HfConfigOptions must state what its file does not.
 /// Its windows are absent, unless the file says that there are none.
 ///
 /// A composite file has several models. HfConfigOptions::part names the one to read, by default the
