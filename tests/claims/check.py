@@ -4,20 +4,21 @@
 
     tests/claims/check.py
 
-A number of a page is marked behind it, `2<!-- claim: promise rotation --> ulp`, and a table of times above it,
-`<!-- claims: bench amd -->`. Data:
+CLAIMS of this folder has a line for each place: page | words with {} for each number | a source for each {}, apart by ;.
+The words must occur exactly once in the page; line breaks do not count. Sources:
 
     promise NAME                      number of tests/accuracy/promises.hpp
     error METHOD below LIMIT          largest error of cos and sin, from tests/report/RECORD; a sample may find a tenth less
-    bench MACHINE CASES COLUMN WHICH  bench/README.md: min, max or only number of a column, over the cases that CASES matches
-    peers CASE LIBRARY                how many times as long a library takes, from bench/README.md
+    bench MACHINE CASES COLUMN WHICH  tables of the bench: min, max or only number of a column, over the cases that CASES matches
+    peers CASE LIBRARY                how many times as long a library takes, from tables of the bench
     report NAME                       headline of tests/REPORT.md
     mutants drawn                     number of mutants that tests/mutation draws
     compatibility FORMAT STATUS...    number of rows of tests/oracles/*/status.tsv that have one of these statuses
     page PATH: WORDS                  number in the same words of another page; {} stands for it
+    rows of bench MACHINE             no number: the words are the head of a table, whose rows are in the tables of the bench
 
-A written number may have fewer digits than its source. Numbers of ulp must be marked on pages, and be promises of
-promises.hpp in docstrings.
+A written number may have fewer digits than its source. Numbers of ulp must have a claim on pages, and be promises of
+promises.hpp in docstrings. In sentences of README.md so must numbers before %, x, times, runs, million and billion.
 """
 import importlib.util
 import pathlib
@@ -25,15 +26,16 @@ import re
 import sys
 
 sys.dont_write_bytecode = True  # of tests/report/run.py
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
 INCLUDE = ROOT / "include" / "posenc"
 # Generated, or about what was.
 LEFT_OUT = {"CHANGELOG.md", "tests/REPORT.md"}
 
 NUMBER = r"(?:\d{1,3}(?: \d{3})+|\d+)(?:\.\d+)?(?:e-?\d+|\^-?\d+)?"
-MARK = re.compile(r"(\S*?(" + NUMBER + r"))?<!-- claim: (.*?) -->")
-TABLE = re.compile(r"<!-- claims: bench (\w+) -->\n\n?((?:\|.*\n)+)", re.M)
-UNMARKED = re.compile(r"(\d[\d.e^-]*)\)?[ \n]+ulp\b")
+ULP = re.compile(r"(\d[\d.e^-]*)\)?\s+ulp\b")
+# A number of README.md that data must confirm: "95.6 %", "1.0 to 1.2 times", "203 billion".
+MEASURED = re.compile(r"(" + NUMBER + r")(?=(?: to " + NUMBER + r")? (?:%|x|times|runs|million|billion)(?!\w))")
 
 
 def promises():
@@ -135,40 +137,69 @@ def agree(written, expected):
     return any(float(f"{scale * expected:.{len(digits) - 1}e}") == float(written) for scale in (1, 100))
 
 
+def claims():
+    """Returns {page: [(words, sources)]}."""
+    found = {}
+    for line in (HERE / "CLAIMS").read_text().splitlines():
+        if line and not line.startswith("#"):
+            page, rest = line.split(" | ", 1)
+            words, sources = rest.rsplit(" | ", 1)
+            found.setdefault(page, []).append((words, sources.split("; ")))
+    return found
+
+
 def bench_rows(text, rows):
     """Yields the rows of a table of times whose numbers are in no one row of the bench."""
-    for line in text.splitlines()[2:]:
+    for line in text.splitlines():
         numbers = re.findall(r"\d+(?:\.\d+)? (?:[a-z]+ )?± \d+(?:\.\d+)?", line)
         if not any(all(any(number in cell for cell in row.values()) for number in numbers) for row in rows):
             yield line
 
 
-def check_page(path, data):
-    text = path.read_text()
-    marked = 0
-    for match in MARK.finditer(text):
-        line = text.count("\n", 0, match.start()) + 1
-        written, claim = (match[2] or "").strip(), match[3]
-        marked += 1
+def check_claim(text, words, sources, data):
+    """Returns where the numbers of a claim stand in a page, and what is wrong with it."""
+    spaced = [re.escape(part) for part in re.split(r"(?<=\S)\s+(?=\S)", words)]
+    pattern = r"\s+".join(spaced).replace(r"\{\}", "(" + NUMBER + ")")
+    # A number that the words begin or end with is a complete one.
+    found = list(re.finditer(r"(?<![\w.^-])" + pattern + r"(?![\d^]|\.\d)", text))
+    if len(found) != 1:
+        return [], [f"{len(found)} places have the words '{words}', not one"]
+    if sources[0].startswith("rows of bench "):
+        rest = re.match(r"[^\n]*\n\|[-:| ]+\n((?:\|.*\n)+)", text[found[0].end():])
+        if rest is None or len(sources) > 1:
+            return [], [f"no table begins with '{words}'"]
+        end = found[0].end() + rest.end()
+        return [(found[0].start(), end)], [f"no row of the bench has the numbers of {row}"
+                                           for row in bench_rows(rest[1], data.bench[sources[0].split()[-1]])]
+    if words.count("{}") != len(sources):
+        return [], [f"'{words}' has not as many numbers as sources"]
+    problems = []
+    for written, source in zip(found[0].groups(), sources):
         try:
-            expected = data.look_up(claim)
+            expected = data.look_up(source)
         except (LookupError, StopIteration, ValueError, AttributeError, TypeError) as error:
-            yield f"{line}: there is no data of '{claim}' ({error})"
+            problems.append(f"there is no data of '{source}' ({error})")
             continue
-        if not written or not agree(written, expected):
-            yield f"{line}: {written or 'nothing'} where '{claim}' is {expected}"
-    for match in TABLE.finditer(text):
-        line = text.count("\n", 0, match.start()) + 1
-        marked += 1
-        for row in bench_rows(match[2], data.bench[match[1]]):
-            yield f"{line}: no row of bench/README.md has the numbers of {row}"
-    if len(re.findall(r"<!-- claims?\b", text)) != marked:
-        yield "a mark that is not understood"
-    text = re.sub(r"^```.*?^```", lambda block: "\n" * block[0].count("\n"), text, flags=re.M | re.S)
-    for match in UNMARKED.finditer(text):
-        line = text.count("\n", 0, match.start()) + 1
-        yield f"{line}: '{' '.join(match[0].split())}' is not marked by a claim"
-    check_page.marked += marked
+        if not agree(written, expected):
+            problems.append(f"{written} where '{source}' is {expected}")
+    return [found[0].span(group + 1) for group in range(len(sources))], problems
+
+
+def check_page(name, text, listed, data):
+    """Yields what is wrong with the numbers of a page, given its claims."""
+    covered = []
+    for words, sources in listed:
+        spans, problems = check_claim(text, words, sources, data)
+        covered += spans
+        yield from problems
+    if re.search(r"<!-- claims?\b", text):
+        yield "a mark of a claim, which belongs into tests/claims/CLAIMS"
+    kinds = [ULP, MEASURED] if name == "README.md" else [ULP]
+    text = re.sub(r"^```.*?^```", lambda block: re.sub(r"\S", " ", block[0]), text, flags=re.M | re.S)
+    for match in (match for kind in kinds for match in kind.finditer(text)):
+        if not any(begin < match.end(1) and match.start(1) < end for begin, end in covered):
+            line = text.count("\n", 0, match.start()) + 1
+            yield f"{line}: '{' '.join(text[match.start():match.end() + 10].split())}' has no claim in tests/claims/CLAIMS"
 
 
 def check_docstrings(data):
@@ -179,28 +210,31 @@ def check_docstrings(data):
                          for word in line.split() if word not in ("//", "///"))
         texts = [words.replace("{}", number) for number, at, words in data.promises.values() if at == header]
         covered = [(match.start(), match.end()) for text in texts for match in re.finditer(re.escape(text), prose)]
-        for match in UNMARKED.finditer(prose):
+        for match in ULP.finditer(prose):
             if not any(begin <= match.start() and match.end(1) <= end for begin, end in covered):
                 yield f"include/posenc/{header}: '{match[0]}' is no promise of tests/accuracy/promises.hpp"
 
 
 def main():
     data = Data()
+    listed = claims()
     failed = 0
-    check_page.marked = 0
-    pages = [path for folder in (".", "tests", "bench", "cmake", "examples", "include")
-             for path in sorted((ROOT / folder).glob("*.md" if folder == "." else "**/*.md"))]
-    for path in pages:
-        name = path.relative_to(ROOT).as_posix()
-        if name in LEFT_OUT:
+    pages = {path.relative_to(ROOT).as_posix(): path for folder in (".", "tests", "bench", "cmake", "examples", "include")
+             for path in sorted((ROOT / folder).glob("*.md" if folder == "." else "**/*.md"))}
+    for name in sorted(set(listed) - set(pages)):
+        print(f"{name}: no such page")
+        failed += 1
+    for name, path in pages.items():
+        if name in LEFT_OUT and name not in listed:
             continue
-        for problem in check_page(path, data):
-            print(f"{name}:{problem}")
+        for problem in check_page(name, path.read_text(), listed.get(name, []), data):
+            print(f"{name}: {problem}")
             failed += 1
     for problem in check_docstrings(data):
         print(problem)
         failed += 1
-    print(f"{check_page.marked} claims on pages, {failed} wrong")
+    number = sum(len(sources) for rows in listed.values() for _, sources in rows)
+    print(f"{number} claims on pages, {failed} wrong")
     sys.exit(failed > 0)
 
 
