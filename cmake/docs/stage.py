@@ -60,7 +60,6 @@ PARTS = {
         "tests/REPORT.md": ("report", "What the tests are worth"),
         "tests/report/README.md": ("tests_report", "How the report is made"),
         "tests/mutation/README.md": ("tests_mutation", "Mutation score"),
-        "tests/refusals/README.md": ("tests_refusals", "What the library refuses"),
         "tests/proofs/README.md": ("tests_proofs", "Proofs"),
         "tests/oracles/llama_cpp/README.md": ("tests_oracles_llama_cpp", "Recordings of llama.cpp"),
         "tests/oracles/transformers/README.md": ("tests_oracles_transformers", "Recordings of transformers"),

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Lists what the library refuses, from its headers, with a test of each refusal.
 
-    tests/refusals/list.py            prints the page
-    tests/refusals/list.py --write    writes README.md in this folder
-    tests/refusals/list.py --check    compares README.md with the headers and tests; fails also if a refusal has no test
+    tests/refusals/list.py            prints the list
+    tests/refusals/list.py --write    writes LIST in this folder: header, error, message, test; {} stands for a value
+    tests/refusals/list.py --check    compares LIST with the headers and tests; fails also if a refusal has no test
 
 A refusal is a call of fail<Error>(function, message...), a call of reject(key, message...), or a static_assert. A test
 shows it if the fixed words of its message occur there in their order, in each form if the message has several. A test
@@ -141,8 +141,8 @@ def shown_form(words, tests):
     return next((name for name, text in tests if longest in text and pattern.search(text)), None)
 
 
-def page():
-    """Returns the text of the page, a summary, and the faults of the list."""
+def listed():
+    """Returns the text of the list, a summary, and its faults."""
     tests, expected = [], []
     for path in sorted((ROOT / "tests").rglob("*")):
         if path.suffix not in (".cpp", ".hpp", ".cmake", ".txt", ".sh") or HERE in path.parents:
@@ -156,36 +156,24 @@ def page():
     for path in sorted(INCLUDE.rglob("*.hpp")):
         header = path.relative_to(INCLUDE).as_posix()
         for error, forms, message in refusals(path):
-            row = (header, error, message.replace("|", "\\|").replace("\n", " "))
+            row = (header, error, " ".join(message.split()))
             if row not in rows:
                 rows[row] = shown_by(error, forms, tests, expected)
     untested = [row for row in rows if not rows[row]]
     faults = [f"{header} has a refusal without a test of its words: {message}" for header, _, message in untested]
-    lines = ["# What the library refuses", "",
-             "Each error that a user can meet, from the headers, with a test that expects its words. `{}` stands for a value.",
-             "`tests/refusals/list.py --write` writes this page.", "",
-             f"{len(rows)} refusals.", ""]
-    room = None
-    for (header, error, message), test in rows.items():
-        if not test:
-            continue
-        if header.split("/")[0] != room:
-            room = header.split("/")[0]
-            lines += ["" if lines[-1] else None, f"## {room}", "", "| header | error | message | test |",
-                      "| --- | --- | --- | --- |"]
-            lines = [line for line in lines if line is not None]
-        lines.append(f"| {header} | {error} | {message} | {test} |")
+    lines = ["# Written by list.py --write. Each error that a user can meet: header, error, message, a test that expects its words."]
+    lines += ["\t".join((*row, test)) for row, test in rows.items() if test]
     return "\n".join(lines) + "\n", f"{len(rows)} refusals, {len(untested)} without a test", faults
 
 
 def main():
-    text, summary, faults = page()
-    readme = HERE / "README.md"
+    text, summary, faults = listed()
+    file = HERE / "LIST"
     if sys.argv[1:] == ["--write"]:
-        readme.write_text(text)
+        file.write_text(text)
     elif sys.argv[1:] == ["--check"]:
-        if readme.read_text() != text:
-            faults.append("tests/refusals/README.md differs from the headers and tests: run tests/refusals/list.py --write")
+        if file.read_text() != text:
+            faults.append("tests/refusals/LIST differs from the headers and tests: run tests/refusals/list.py --write")
     else:
         print(text, end="")
         return 0
