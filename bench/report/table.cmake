@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Converts bench.json to bench.md, a table of all cases, to bench_readme.md, a table of the cases in the README, and to
+# Converts bench.json to bench.md, a table of all cases, to bench_readme.md, a table of those of bench/results, and to
 # bench.svg, a chart (if gnuplot is installed).
 #   cmake -D OUTPUT=build/bench/bench -P table.cmake    reads OUTPUT.json
 include("${CMAKE_CURRENT_LIST_DIR}/numbers.cmake")
@@ -106,7 +106,7 @@ set(others "rotary/gpt_neox_20b/prefill_512/half/table|rotary/gptj_6b/prefill_51
 set(attention "attention/(module/.*|llama3_8b/.*|llama2_7b/(prefill_(128|1024|4096)|decode_4096(/bf16_cache)?))")
 rows(some "${rotary}" "((additive|bias)/.*)?(${others})" "${attention}")
 file(WRITE "${OUTPUT}_readme.md" "${some}")
-message(STATUS "the README's: ${OUTPUT}_readme.md")
+message(STATUS "those of results: ${OUTPUT}_readme.md")
 
 # The chart shows the cases with full heads and both baselines.
 set(chart "case ours plain Eigen\n")

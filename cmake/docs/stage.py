@@ -98,18 +98,18 @@ class Stage:
         file = os.path.normpath(os.path.join(os.path.dirname(path), file))
         if file in PAGES:
             return PAGES[file], ".md", anchor
-        if file.endswith(".png"):
-            page = "pictures/" + re.sub(r"/", "_", file.removesuffix(".png"))
+        if file.endswith((".png", ".svg")):
+            page, suffix = "pictures/" + re.sub(r"/", "_", file[:-4]), file[-4:]
             (self.output / "pictures").mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(self.repository / file, self.output / (page + ".png"))
-            return page, ".png", ""
+            shutil.copyfile(self.repository / file, self.output / (page + suffix))
+            return page, suffix, ""
         header = re.fullmatch(r"include/posenc/((?!kernels/)(?:(?!detail/).)*)\.hpp", file)
         if header:
             return "reference/" + header[1], ".rst", ""
         room = re.fullmatch(r"include/posenc/(\w+)", file)
         if room:
             return f"reference/{room[1]}/index", ".rst", ""
-        if file.endswith((".cpp", ".hpp", ".sh", ".py", "CMakeLists.txt")) or "." not in file.rsplit("/", 1)[-1]:
+        if file.endswith((".cpp", ".hpp", ".sh", ".py", ".txt", ".tsv")) or "." not in file.rsplit("/", 1)[-1]:
             return self.programs.setdefault(file, "programs/" + re.sub(r"[/.]", "_", file)), ".rst", ""
         sys.exit(f"{path}: the site has no page for {link}; see PARTS of cmake/docs/stage.py")
 
@@ -135,7 +135,8 @@ class Stage:
         for path, page in sorted(self.programs.items()):
             title = Path(path).name
             code = (self.repository / path).read_text().replace("\n", "\n   ").rstrip()
-            language = {".sh": "bash", ".txt": "cmake", ".py": "python", "": "text"}.get(Path(path).suffix, "cpp")
+            language = {".sh": "bash", ".py": "python", ".cpp": "cpp", ".hpp": "cpp"}.get(Path(path).suffix, "text")
+            language = "cmake" if title == "CMakeLists.txt" else language
             text = f":orphan:\n\n{title}\n{'=' * len(title)}\n\n``{path}``\n\n.. code-block:: {language}\n\n   {code}\n"
             self.write(page, text, ".rst")
 

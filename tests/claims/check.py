@@ -9,13 +9,13 @@ The words must occur exactly once in the page; line breaks do not count. Sources
 
     promise NAME                      number of tests/accuracy/promises.hpp
     error METHOD below LIMIT          largest error of cos and sin, from tests/report/RECORD; a sample may find a tenth less
-    bench MACHINE CASES COLUMN WHICH  tables of the bench: min, max or only number of a column, over the cases that CASES matches
-    peers CASE LIBRARY                how many times as long a library takes, from tables of the bench
+    bench MACHINE CASES COLUMN WHICH  bench/results: min, max or only number of a column, over the cases that match CASES
+    peers CASE LIBRARY                how many times as long a library takes on AMD, from bench/results
     report NAME                       headline of tests/REPORT.md
     mutants drawn                     number of mutants that tests/mutation draws
     compatibility FORMAT STATUS...    number of rows of tests/oracles/*/status.tsv that have one of these statuses
     page PATH: WORDS                  number in the same words of another page; {} stands for it
-    rows of bench MACHINE             no number: the words are the head of a table, whose rows are in the tables of the bench
+    rows of bench MACHINE             no number: the words are the head of a table, whose rows are in the bench/results
 
 A written number may have fewer digits than its source. Numbers of ulp must have a claim on pages, and be promises of
 promises.hpp in docstrings. In sentences of README.md so must numbers before %, x, times, runs, million and billion.
@@ -82,10 +82,8 @@ class Data:
 
     def __init__(self):
         self.promises = promises()
-        bench = (ROOT / "bench" / "README.md").read_text()
-        named = {"amd": "tables on AMD", "intel": "tables on Intel", "peers": "peers on AMD"}
-        self.bench = {name: list(tables(bench[bench.index(f"<!-- measured: {title} -->"):bench.index(f"<!-- end of {title} -->")]))
-                      for name, title in named.items()}
+        self.bench = {name: list(tables((ROOT / "bench" / "results" / f"{file}.txt").read_text()))
+                      for name, file in (("amd", "amd"), ("intel", "intel"), ("peers", "amd_peers"))}
         self.report = module("report", ROOT / "tests" / "report" / "run.py")
         self.compatibility = module("compatibility", ROOT / "tests" / "oracles" / "compatibility.py")
         self.record = self.report.Record()
@@ -169,7 +167,7 @@ def check_claim(text, words, sources, data):
         if rest is None or len(sources) > 1:
             return [], [f"no table begins with '{words}'"]
         end = found[0].end() + rest.end()
-        return [(found[0].start(), end)], [f"no row of the bench has the numbers of {row}"
+        return [(found[0].start(), end)], [f"no row of bench/results has the numbers of {row}"
                                            for row in bench_rows(rest[1], data.bench[sources[0].split()[-1]])]
     if words.count("{}") != len(sources):
         return [], [f"'{words}' has not as many numbers as sources"]
