@@ -17,6 +17,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
 HERE = pathlib.Path(__file__).resolve().parent
 TESTS = HERE.parent
@@ -213,7 +214,8 @@ def when(record, part):
         runs[date, at, where, how].append(name)
     for (date, at, where, how), names in runs.items():
         of = "" if names == ["all"] else ", ".join(names) + ": "
-        yield f"- {of}{date}, library of commit {at}, {where}; {how}"
+        yield textwrap.fill(f"- {of}{date}, library of commit {at}, {where}; {how}", 120, subsequent_indent="  ",
+                            break_long_words=False, break_on_hyphens=False)
     yield ""
 
 
