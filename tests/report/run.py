@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Measures what the tests are worth and writes tests/REPORT.md: see README.md.
+"""Measures what the tests are worth and writes tests/REPORT.md and ACCURACY: see README.md.
 
     run.py [--build FOLDER] [PART...]   runs parts, by default all (hours), renews RECORD and writes the page
     run.py --page                       writes the page from RECORD and the files of other folders
@@ -22,12 +22,13 @@ import textwrap
 HERE = pathlib.Path(__file__).resolve().parent
 TESTS = HERE.parent
 ROOT = TESTS.parent
-RECORD, PAGE = HERE / "RECORD", TESTS / "REPORT.md"
+RECORD, PAGE, ACCURACY = HERE / "RECORD", TESTS / "REPORT.md", HERE / "ACCURACY"
+NEAREST = 12  # rows of the page
 RESULTS, REASONS = TESTS / "mutation" / "RESULTS", TESTS / "coverage" / "REASONS"
 TIERS = ["scalar", "sse2", "avx2", "avx512"]
 FUZZERS = ["gguf", "hf_config", "extents", "attention", "cache", "module"]
 ROOMS = ["core", "simd", "tensor", "frequency", "kernels", "additive", "rotary", "bias", "attention", "kv", "nn", "interop"]
-ENOUGH = 97  # per cent of the lines of a room; below it the others are listed
+ENOUGH = 97  # per cent of the lines of a folder; below it the others are listed
 
 
 # --- the record: run <part> <name> <date> <commit> <machine> <how>, and row <part> <name> <values>...
@@ -197,6 +198,15 @@ def table(head, rows):
     yield ""
 
 
+def aligned(head, rows):
+    """Returns the lines of a table of plain text."""
+    right = [name.startswith(">") for name in head]
+    rows = [[name.lstrip(">") for name in head], *[[str(cell) for cell in row] for row in rows]]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    return ["  ".join(cell.rjust(width) if is_right else cell.ljust(width)
+                      for cell, width, is_right in zip(row, widths, right)).rstrip() for row in rows]
+
+
 def share(part, whole):
     """Returns a percentage, rounded down so that only all gives 100."""
     return f"{int(1000 * part / whole) / 10:.1f}" if whole else "100.0"
@@ -220,7 +230,7 @@ def when(record, part):
 
 
 class Mutation:
-    """Scores of rooms, from tests/mutation/RESULTS."""
+    """Scores of folders, from tests/mutation/RESULTS."""
 
     def __init__(self):
         self.rows = [line.split("\t")[1:] for line in RESULTS.read_text().splitlines() if line.startswith("room\t")]
@@ -243,7 +253,7 @@ class Accuracy:
 
 
 class Coverage:
-    """Lines and branches of rooms."""
+    """Lines and branches of folders."""
 
     def __init__(self, record):
         self.rooms = {room: record.rows["coverage", room] for room in ROOMS if ("coverage", room) in record.runs}
@@ -273,11 +283,41 @@ def mutation_section(record):
     yield ""
     rows = [[room, judged, killed, equivalent, survived, score, date, at]
             for room, _, judged, killed, equivalent, survived, score, date, at in mutation.rows]
-    yield from table(["room", ">mutants", ">killed", ">equivalent", ">survived", ">score in %", "date", "commit"], rows)
+    yield from table(["folder", ">mutants", ">killed", ">equivalent", ">survived", ">score in %", "date", "commit"], rows)
     missing = [room for room in ROOMS if room not in [row[0] for row in mutation.rows]]
     if missing:
         yield f"Not measured: {', '.join(missing)}."
         yield ""
+
+
+def errors(accuracy, names):
+    """Returns the head and rows of the table of the largest errors."""
+    rows = []
+    for name in names:
+        found = [accuracy.rows.get((name, tier)) for tier in accuracy.tiers]
+        some = next(row for row in found if row)
+        bounds = list(dict.fromkeys(row[2] for row in found if row))
+        cells = [f"{float(row[4]):.3g} ({float(row[5]):.2f})" if row else "" for row in found]
+        rows.append([name, some[1], " or ".join(bounds), *cells])
+    return ["function and type", "unit", "promise", *accuracy.tiers], rows
+
+
+def accuracy_tables(record):
+    """Returns the text of ACCURACY: the errors of all functions, and their histogram."""
+    accuracy = Accuracy(record)
+    if not accuracy.rows:
+        return "Not measured.\n"
+    lines = ["Largest error of each function per tier, in its unit, and as a share of the promised bound in brackets.", ""]
+    lines += aligned(*errors(accuracy, accuracy.names))
+    best = accuracy.tiers[-1]
+    lines += ["", f"Histogram of errors on tier {best}: number of results whose error is at most so many units.", ""]
+    rows = []
+    for name in accuracy.names:
+        row = accuracy.rows.get((name, best))
+        if row and row[1] != "bound":
+            rows.append([name, row[1], grouped(row[3]), *[grouped(count) if count != "0" else "" for count in row[7:]]])
+    lines += aligned(["function and type", "unit", ">inputs", ">0.5", ">1", ">1.5", ">2", ">2.5", ">3", ">4", ">more"], rows)
+    return "\n".join(lines) + "\n"
 
 
 def accuracy_section(record):
@@ -287,26 +327,14 @@ def accuracy_section(record):
         yield ""
         return
     yield from when(record, "accuracy")
-    yield "Largest error of each function per tier, in its unit, and the share of the promised bound at which the worst input"
-    yield "arrives (1 is the bound). [Promises](accuracy/promises.hpp); `posenc_accuracy --search` searches worse inputs."
+    yield f"Largest error per tier, in its unit, and in brackets the share of the bound at which it arrives: the {NEAREST} functions"
+    yield f"nearest to their bound. [All {len(accuracy.names)}, with histograms](report/ACCURACY), and the [promises](accuracy/promises.hpp)."
+    yield "`posenc_accuracy --search` searches worse inputs."
     yield ""
-    rows = []
-    for name in accuracy.names:
-        found = [accuracy.rows.get((name, tier)) for tier in accuracy.tiers]
-        some = next(row for row in found if row)
-        bounds = list(dict.fromkeys(row[2] for row in found if row))
-        cells = [f"{float(row[4]):.3g} ({float(row[5]):.2f})" if row else "" for row in found]
-        rows.append([name, some[1], " or ".join(bounds), *cells])
-    yield from table(["function and type", "unit", "promise", *accuracy.tiers], rows)
-    best = accuracy.tiers[-1]
-    yield f"Histogram of errors on tier {best}: number of results whose error is at most so many units."
-    yield ""
-    rows = []
-    for name in accuracy.names:
-        row = accuracy.rows.get((name, best))
-        if row and row[1] != "bound":
-            rows.append([name, row[1], grouped(row[3]), *[grouped(count) if count != "0" else "" for count in row[7:]]])
-    yield from table(["function and type", "unit", ">inputs", ">0.5", ">1", ">1.5", ">2", ">2.5", ">3", ">4", ">more"], rows)
+    shares = {name: max(float(accuracy.rows[name, tier][5]) for tier in accuracy.tiers if (name, tier) in accuracy.rows)
+              for name in accuracy.names}
+    nearest = sorted(shares, key=lambda name: -shares[name])[:NEAREST]
+    yield from table(*errors(accuracy, nearest))
     if ("comparison", "avx2") not in record.runs:
         return
     head, *rows = record.rows["comparison", "avx2"]
@@ -341,7 +369,7 @@ def coverage_section(record):
         for room, (counts, *_) in coverage.rooms.items():
             lines, covered, branches, taken = map(int, counts)
             rows.append([room, lines, share(covered, lines), branches, share(taken, branches)])
-        yield from table(["room", ">lines", ">covered in %", ">branches", ">taken in %"], rows)
+        yield from table(["folder", ">lines", ">covered in %", ">branches", ">taken in %"], rows)
     missing = [room for room in ROOMS if room not in coverage.rooms]
     if missing:
         yield f"Not measured: {', '.join(missing)}."
@@ -359,7 +387,7 @@ def coverage_section(record):
             shown = "; ".join(f"`{text}`" for text in texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
             rows.append([header, len(texts), shown, reason])
     if rows:
-        yield f"Lines that no test runs, in rooms below {ENOUGH} %:"
+        yield f"Lines that no test runs, in folders below {ENOUGH} %:"
         yield ""
         yield from table(["header", ">lines", "text", "reason"], rows)
 
@@ -452,14 +480,15 @@ def main():
     options = parser.parse_args()
     options.build = options.build.resolve()
     if options.check:
-        if PAGE.read_text() != page():
-            sys.exit("tests/REPORT.md differs from its sources: run tests/report/run.py --page")
+        if PAGE.read_text() != page() or ACCURACY.read_text() != accuracy_tables(Record()):
+            sys.exit("tests/REPORT.md or tests/report/ACCURACY differs from its sources: run tests/report/run.py --page")
         return
     if not options.page:
         record = Record()
         for part in options.parts or PARTS:
             PARTS[part](record, options)
     PAGE.write_text(page())
+    ACCURACY.write_text(accuracy_tables(Record()))
 
 
 if __name__ == "__main__":
