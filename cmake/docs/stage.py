@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Lays out the sources of the site: the repository's pages under their names in the site, with links to each other; one page
-per header, room and program, which conf.py's extension fills.
+per header, folder and program, which conf.py's extension fills.
 
     stage.py <repository> <output folder>
 """
@@ -44,7 +44,8 @@ PARTS = {
         "examples/playground/README.md": ("programs/playground", "The playground"),
     },
     "Design": {
-        "include/posenc/README.md": ("design/index", "How posenc is built, glossary"),
+        "include/posenc/README.md": ("design/index", "How posenc is built"),
+        "include/posenc/glossary.md": ("design/glossary", "Glossary"),
         "include/posenc/frequency/README.md": ("design/frequency", "Frequency rules"),
         "include/posenc/kernels/README.md": ("design/kernels", "Kernels"),
         "include/posenc/rotary/README.md": ("design/rotary", "Rotation"),
@@ -70,7 +71,7 @@ PARTS = {
     },
 }
 PAGES = {path: page for pages in PARTS.values() for path, (page, _) in pages.items()}
-INTERNAL = "kernels/"  # a room whose names are all in namespace detail
+INTERNAL = "kernels/"  # a folder whose names are all in namespace detail
 # A fenced block, a link, or inline code, in which links are text.
 MARKUP = re.compile(r"^ *```.*?^ *```|\[(?:`[^`]*`|[^\[\]`])*\]\((?P<link>[^()\s]+)\)|`[^`]*`", re.M | re.S)
 
@@ -141,10 +142,10 @@ class Stage:
             self.write(page, text, ".rst")
 
     def rooms(self):
-        """Returns the rows of the table of rooms: folder or file -> its text."""
+        """Returns the rows of the table of folders: folder or file -> its text."""
         text = (self.repository / "include/posenc/README.md").read_text()
-        table = re.search(r"^\| room \|.*\n\|[-| ]+\n((?:\|.*\n)+)", text, re.M)[1]
-        return {r[0].strip("`/"): r[1] for r in re.findall(r"^\| (`[^`]+`) \| (.*?) \|", table, re.M)}
+        table = re.search(r"^\| folder \|.*\n\|[-| ]+\n((?:\|.*\n)+)", text, re.M)[1]
+        return {r[0].rstrip("/"): r[1] for r in re.findall(r"^\| \[?`([^`]+)`\S* \| (.*?) \|", table, re.M)}
 
     def reference(self):
         include = self.repository / "include/posenc"
@@ -170,16 +171,16 @@ class Stage:
             lines += [f"   {os.path.basename(h)} <{os.path.basename(h).removesuffix('.hpp')}>" for h in names_of_room[room]]
             self.write(page, "\n".join(lines) + "\n", ".rst")
         for room in set(names_of_room) - set(rooms) - {""}:
-            sys.exit(f"include/posenc/README.md has no row for {room}/ in its table of rooms")
+            sys.exit(f"include/posenc/README.md has no row for {room}/ in its table of folders")
         table = "\n".join(f"   * - :doc:`{r}/ <{r}/index>`\n     - {self.rooms()[r].replace('`', '``')}" for r in rooms)
         top = "\n".join(f"   {h.removesuffix('.hpp')}" for h in names_of_room[""])
         listed = "\n".join(f"   {r}/index" for r in rooms)
-        title = "Headers by room"
+        title = "Headers by folder"
         self.write("reference/index", f"""{title}
 {"=" * len(title)}
 
-Each room is a folder of ``include/posenc``. Every header has a page with all its public names; namespace ``detail`` and
-the folders of that name are left out.
+The folders of ``include/posenc``. Every header has a page with all its public names; namespace ``detail`` and the
+folders of that name are left out.
 
 .. list-table::
    :widths: 20 80
@@ -187,7 +188,7 @@ the folders of that name are left out.
 
 {table}
 
-Headers outside of the rooms:
+Headers outside of these folders:
 
 .. posenc-room:: .
 
