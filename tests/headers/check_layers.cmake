@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # Include law: cmake -D INCLUDE_DIR=<repository>/include -P check_layers.cmake
 #
-# A header includes its own room and rooms of a lower level, never a room of a higher level or another room of its level.
-# The folder detail/ of a room is closed to other rooms, except for the four that are the basis of others and for the
-# rooms that are named below. The first header that is read is core/config.hpp.
+# A header includes its own folder and those of a lower level, never one of a higher level or another one of its level.
+# The folder detail/ of a folder is closed to others, except for the four that are the basis of others and for the
+# folders that are named below. The first header that is read is core/config.hpp.
 
 cmake_minimum_required(VERSION 3.23)
 
@@ -20,10 +20,10 @@ set(levels
     "posenc.hpp")
 
 set(open_details core simd tensor frequency)
-# Rooms that may also include the detail/ of a room.
+# Folders that may also include the detail/ of another.
 set(detail_of_attention_is_open_to kv nn)
 set(detail_of_kv_is_open_to nn)
-# Rooms without public headers: they are in namespace detail, but have no folder of that name.
+# Folders without public headers: they are in namespace detail, but have no folder of that name.
 set(rooms_without_users kernels)
 
 set(level 0)
@@ -48,7 +48,7 @@ endif()
 foreach(header IN LISTS headers)
   string(REGEX REPLACE "/.*" "" room "${header}")
   if(NOT DEFINED level_of_${room})
-    violation("${header}" "'${room}' is no room of the house; name its level in check_layers.cmake")
+    violation("${header}" "'${room}' is no folder of the library; name its level in check_layers.cmake")
     continue()
   endif()
 
@@ -78,9 +78,9 @@ foreach(header IN LISTS headers)
     if(path MATCHES "^posenc/([^/]+)")
       set(other "${CMAKE_MATCH_1}")
       if(NOT DEFINED level_of_${other})
-        violation("${header}" "includes <${path}>, and '${other}' is no room of the house")
+        violation("${header}" "includes <${path}>, and '${other}' is no folder of the library")
       elseif(NOT other STREQUAL room AND NOT level_of_${other} LESS level_of_${room})
-        violation("${header}" "includes <${path}>, but '${room}' may only include rooms below its level")
+        violation("${header}" "includes <${path}>, but '${room}' may only include folders below its level")
       elseif(path MATCHES "/detail/" AND NOT other STREQUAL room AND NOT other IN_LIST open_details
              AND NOT room IN_LIST detail_of_${other}_is_open_to)
         violation("${header}" "includes <${path}>, but '${other}' keeps its detail/ to itself")
