@@ -7,8 +7,8 @@
 #   tests/words/check.sh readme     length of README.md (130 lines at most), and of all pages the relative links and the
 #                                   length of lines outside tables (120 characters at most)
 #   tests/words/check.sh findings   every script of findings/ has one line in its README, and its header comment
-#   tests/words/check.sh headers    rows of examples/guide/headers.md: each public header once, with the rooms of posenc
-#                                   and the libraries that it includes, directly or indirectly
+#   tests/words/check.sh headers    rows of examples/guide/headers.md: each public header once, with the libraries that it
+#                                   includes, directly or indirectly
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -149,7 +149,7 @@ findings() {
   return "$failed"
 }
 
-# A row is | [name](path) | use | includes | cost |. Rooms are listed in the order of the library.
+# A row is | [name](path) | use | Eigen, nlohmann-json or nothing | cost |.
 headers() {
   local page=examples/guide/headers.md expected found
   expected="$(find include/posenc -name '*.hpp' -print0 | sort -z | xargs -0 awk '
@@ -165,31 +165,23 @@ headers() {
       for (i = 1; i <= n; ++i) visit(list[i])
     }
     END {
-      rooms = split("core simd tensor concepts frequency kernels additive rotary bias attention kv nn interop", room, " ")
       for (i = 1; i <= count; ++i) {
         header = headers[i]
         if (header ~ /\/(detail|kernels)\//) continue
-        split("", seen); split("", has)
+        split("", seen)
         visit(header)
+        eigen = json = ""
         for (other in seen) {
-          split(other, part, "/")
-          sub(/\.hpp$/, "", part[2])
-          if (part[1] == "posenc") has[part[2]] = 1
-          else has[part[1] ~ /^nlohmann/ ? "nlohmann-json" : "Eigen"] = 1
+          if (other ~ /^(Eigen|unsupported)/) eigen = "**Eigen**"
+          if (other ~ /^nlohmann/) json = "**nlohmann-json**"
         }
-        split(header, part, "/")
-        sub(/\.hpp$/, "", part[2])
-        list = ""
-        for (r = 1; r <= rooms; ++r) if (room[r] in has && room[r] != part[2]) list = list " " room[r]
-        if ("Eigen" in has) list = list " **Eigen**"
-        if ("nlohmann-json" in has) list = list " **nlohmann-json**"
-        sub(/^ /, "", list)
-        print header "\t" (list == "" ? "nothing" : list)
+        sub(/^posenc\//, "", header)
+        print header "\t" eigen (eigen != "" && json != "" ? " " : "") json
       }
     }' | LC_ALL=C sort)"
   found="$(awk -F ' *[|] *' '/^[|] \[/ {
     path = $2
-    sub(/^[^(]*\(\.\.\/\.\.\/include\//, "", path); sub(/\).*/, "", path)
+    sub(/^[^(]*\(\.\.\/\.\.\/include\/posenc\//, "", path); sub(/\).*/, "", path)
     print path "\t" $4
   }' "$page" | LC_ALL=C sort)"
   if [[ "$found" != "$expected" ]]; then
