@@ -12,7 +12,7 @@ set(of_arithmetic "^(attention|limits/multiply_add)")
 
 # others(<out> <benchmark as JSON>): counters that only some cases have.
 function(others out benchmark)
-  set(told)
+  set(found)
   foreach(
     key_and_text IN
     ITEMS "vs_float;of float's time"
@@ -25,11 +25,11 @@ function(others out benchmark)
     list(POP_FRONT key_and_text key)
     figure(value "${benchmark}" ${key} 2)
     if(value)
-      list(APPEND told "${value} ${key_and_text}")
+      list(APPEND found "${value} ${key_and_text}")
     endif()
   endforeach()
-  list(JOIN told ", " told)
-  set(${out} "${told}" PARENT_SCOPE)
+  list(JOIN found ", " found)
+  set(${out} "${found}" PARENT_SCOPE)
 endfunction()
 
 # times(<out> <benchmark as JSON> <counter>): how many times faster.
