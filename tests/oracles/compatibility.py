@@ -14,6 +14,7 @@ import collections
 import pathlib
 import re
 import sys
+import textwrap
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -71,17 +72,26 @@ def page(all_rows):
         return sorted({row.release for row in all_rows if row.format == format and row.status == "compared"} - {""})
 
     def table(format):
-        """Yields a row for each status and note of a format, with its names; counts and messages of programs stay in status.tsv."""
+        """Yields names without a note by status, and a table of those with one. Counts and messages stay in status.tsv."""
         groups = collections.defaultdict(list)
         for row in all_rows:
             if row.format == format:
                 note = re.sub(r"^\d+ files agree.*|(?<=^its class was not run):.*", "", row.note)
-                groups[list(STATUSES).index(row.status) if row.status in STATUSES else -1, note].append(row.name)
-        yield "| status | note | names |"
-        yield "| --- | --- | --- |"
-        for (status, note), names in sorted(groups.items(), key=lambda group: (group[0][0], group[0][1] != "", -len(group[1]), group)):
-            words = note.replace("|", "\\|").replace("<", "&lt;")
-            yield f"| {list(STATUSES.values())[status]} | {words} | {', '.join(f'`{name}`' for name in names)} |"
+                groups[list(STATUSES).index(row.status) if row.status in STATUSES else -1, note].append(f"`{row.name}`")
+        noted = []
+        for (status, note), names in sorted(groups.items(), key=lambda group: (group[0][0], -len(group[1]), group)):
+            words = list(STATUSES.values())[status]
+            if note:
+                note = note.replace("|", "\\|").replace("<", "&lt;")
+                noted.append(f"| {words} | {note} | {', '.join(names)} |")
+            else:
+                yield from textwrap.wrap(f"**{words.capitalize()}**: {', '.join(names)}.", 120, break_on_hyphens=False)
+                yield ""
+        if noted:
+            yield "| status | note | names |"
+            yield "| --- | --- | --- |"
+            yield from noted
+            yield ""
 
     def summary(format):
         number = counts(all_rows, format)
@@ -108,13 +118,11 @@ def page(all_rows):
         "[a row for each type](../../tests/oracles/transformers/status.tsv).",
         "",
         *table("config.json"),
-        "",
         "## Vision towers of config.json",
         "",
         f"Types of vision_config: {summary('vision_config')}.",
         "",
         *table("vision_config"),
-        "",
         "## GGUF",
         "",
         f"Architectures: {summary('gguf')}.",
@@ -122,8 +130,7 @@ def page(all_rows):
         "How: [recordings](../../tests/oracles/llama_cpp/README.md),",
         "[a row for each architecture](../../tests/oracles/llama_cpp/status.tsv).",
         "",
-        *table("gguf"),
-        ""])
+        *table("gguf")])
 
 
 def main(argument):
