@@ -5,6 +5,7 @@
 #include <posenc/interop/gguf.hpp>
 #include <posenc/interop/presets.hpp>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <iostream>
@@ -78,8 +79,10 @@ void refusals() {
 
 void unknown_model() {
   const std::vector<std::byte> bytes = small_gguf("brand_new");
-  const auto model = posenc::read_gguf(bytes, {.pairing = posenc::PairingKind::HalfRotate});
-  expect(posenc::rope(model).rotary_dim() == 128, "an unknown model is read with a pairing");
+  const auto model = posenc::read_gguf(bytes, {.pairing = posenc::PairingKind::HalfRotate,
+                                               .rotary_share = 1,
+                                               .softmax_scale = 1 / std::sqrt(128.0)});
+  expect(posenc::rope(model).rotary_dim() == 128, "an unknown model is read with its statements");
 }
 
 void presets() {

@@ -39,7 +39,7 @@ standard input.
                      text model
   --pairing KIND     interleaved or half, for models that posenc does not know; then also, where
                      the config.json does not state them:
-  --mrope-order KIND   chunked or interleaved: order of the axes of mrope_section
+  --mrope-order KIND   chunked or interleaved: order of the axes of M-RoPE
   --rotary-share X     share of a head that is rotated, 1 for all channels
   --softmax-scale X    scale of scores, without soft cap and temperature
   --ignored-keys "A B" keys that change neither positions nor scores
@@ -163,7 +163,12 @@ std::string content_of(std::istream& in, const std::string& name) {
 }
 
 posenc::GgufOptions gguf_options(const Options& options) {
-  return {.pairing = options.pairing, .attn_factor = options.attn_factor};
+  return {.pairing = options.pairing,
+          .attn_factor = options.attn_factor,
+          .mrope_order = options.mrope_order,
+          .rotary_share = options.rotary_share,
+          .softmax_scale = options.softmax_scale,
+          .ignored_keys = options.ignored_keys};
 }
 
 void check_kind(std::string_view begin) {
@@ -222,8 +227,6 @@ struct Advice {
 };
 
 constexpr Advice advices[] = {
-    {"set the pairing of its channels in the options",
-     "set the pairing of its channels with --pairing"},
     {"choose one in the options", "choose one with --attn-factor"},
     {"set in the options: ", "set with the switches of these names: "},
     {"set mrope_order in the options", "set it with --mrope-order"},

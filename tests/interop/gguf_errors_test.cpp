@@ -42,9 +42,6 @@ TEST_CASE("unknown names are refused", "[interop][gguf]") {
   CHECK_NOTHROW(read_gguf(model().bytes()));
   CHECK_NOTHROW(read_gguf(yarn().bytes()));
   check_rejected(GgufWriter(), "read_gguf: general.architecture is missing");
-  check_rejected(model("unheard-of"),
-                 "read_gguf: the architecture 'unheard-of' is unknown; set the pairing of its "
-                 "channels in the options to read it as a plain rotary model");
   check_rejected(model("bloom"), "read_gguf: 'bloom' has no rotary encoding: it has ALiBi");
   check_rejected(model().text("llama.rope.scaling.type", "dynamic"),
                  "read_gguf: llama.rope.scaling.type has the unknown value 'dynamic'");
@@ -228,8 +225,42 @@ TEST_CASE("rules of single architectures reject keys by name", "[interop][gguf]"
   constexpr auto least = (std::numeric_limits<std::int64_t>::min)();
   check_rejected(model("exaone4").number("exaone4.nextn_predict_layers", GgufWriter::Int64, least),
                  "read_gguf: exaone4.nextn_predict_layers must lie between 0 and block_count");
-  check_rejected(model("cogvlm").text("cogvlm.rope.scaling.type", "linear"),
-                 "read_gguf: cogvlm.rope.scaling.type has no effect in this architecture");
+  for (const std::string name : {"cogvlm", "deepseek2-ocr"}) {
+    const std::string without = " has no effect on the rotation of this architecture";
+    check_rejected(model(name).text(name + ".rope.scaling.type", "linear"),
+                   "read_gguf: " + name + ".rope.scaling.type" + without);
+    for (const std::string key :
+         {"rope.scaling.factor", "rope.scale_linear", "rope.scale", "rope.scaling.attn_factor"}) {
+      check_rejected(model(name).real(name + "." + key, 4),
+                     "read_gguf: " + name + "." + key + without);
+    }
+    check_rejected(model(name).integer(name + ".rope.dimension_count", 64),
+                   "read_gguf: " + name +
+                       ".rope.dimension_count is not the width of a head, all "
+                       "of which llama.cpp rotates");
+  }
+  for (const std::string name : {"cogvlm", "falcon-h1", "llada", "pangu-embedded"}) {
+    check_rejected(
+        model(name).floats("rope_freqs.weight", std::vector<float>(64, 2)),
+        "read_gguf: the tensor rope_freqs.weight has no effect in the architecture '" + name + "'");
+  }
+  check_rejected(model("gemma4"),
+                 "read_gguf: the tensor rope_freqs.weight is missing, which the architecture "
+                 "'gemma4' needs");
+  check_rejected(model("glm-dsa")
+                     .text("glm-dsa.rope.scaling.type", "yarn")
+                     .real("glm-dsa.rope.scaling.factor", 4)
+                     .real("glm-dsa.rope.scaling.yarn_log_multiplier", 0.1F),
+                 "read_gguf: glm-dsa.rope.scaling.factor is not 1, for which llama.cpp scales "
+                 "scores of this architecture by a magnitude that no key corrects");
+  for (const std::string name : {"cohere2", "exaone-moe", "olmo2"}) {
+    check_rejected(model(name)
+                       .integer(name + ".attention.sliding_window", 1024)
+                       .real(name + ".rope.freq_base_swa", 20000),
+                   "read_gguf: " + name +
+                       ".rope.freq_base_swa is not rope.freq_base, which "
+                       "llama.cpp uses in all layers");
+  }
   check_rejected(
       model("mellum")
           .integer("mellum.attention.sliding_window", 1024)

@@ -72,8 +72,6 @@ TEST_CASE("the architecture tells the pairing", "[interop][gguf]") {
   }
   CHECK(rotary(read(model("llama", 128, 10000), {.pairing = PairingKind::HalfRotate})).pairing ==
         PairingKind::HalfRotate);
-  CHECK(rotary(read(model("unheard-of", 128, 10000), {.pairing = PairingKind::Interleaved}))
-            .pairing == PairingKind::Interleaved);
 }
 
 TEST_CASE("plain files equal the presets", "[interop][gguf]") {
@@ -234,6 +232,73 @@ TEST_CASE("Gemma 4's global layers turn few pairs", "[interop][gguf]") {
   const auto w = frequencies(rotary(found, "full_attention")).inv_freq();
   const auto expected = frequencies(rotary(preset, "full_attention")).inv_freq();
   for (std::size_t i = 0; i < w.size(); ++i) CHECK(std::abs(w[i] - expected[i]) < 1e-29);
+}
+
+TEST_CASE("DeepSeek-V4's layers with compressed keys have a base of their own", "[interop][gguf]") {
+  auto writer = model("deepseek4", 512, 10000, 1048576);
+  writer.integer("deepseek4.attention.key_length", 512)
+      .integer("deepseek4.attention.head_count_kv", 1)
+      .integer("deepseek4.attention.sliding_window", 128)
+      .integer("deepseek4.rope.dimension_count", 64)
+      .text("deepseek4.rope.scaling.type", "yarn")
+      .real("deepseek4.rope.scaling.factor", 16)
+      .integer("deepseek4.rope.scaling.original_context_length", 65536);
+  const auto without_base = writer;
+  writer.real("deepseek4.attention.compress_rope_freq_base", 160000);
+  constexpr auto key = "deepseek4.attention.compress_ratios";
+  const std::vector<std::int32_t> ratios{0, 0, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 0};
+  const auto found = read(GgufWriter(writer).array(key, GgufWriter::Int32, ratios));
+  const auto preset = presets::detail::deepseek_v4(12, 2);
+  for (const char* type : {"sliding_attention", "compressed"}) {
+    CHECK(difference(rotary(found, type), rotary(preset, type)) == "");
+  }
+  CHECK(found.layer_types == preset.layer_types);
+  for (const Index number : {0, 2}) {
+    const auto& layer = attention_of_layer(found, number);
+    CHECK(layer.kind == (number == 0 ? posenc::LayerKind::Sliding : posenc::LayerKind::Compressed));
+    CHECK(layer.window == posenc::LayerWindow{posenc::WindowKind::Sliding, 128});
+    CHECK(layer.output_inverse_rotated);
+    CHECK(layer.sinks == true);
+    CHECK(layer.kv_heads == 1);
+  }
+  const auto check_rejected = [](const GgufWriter& of, const std::string& message) {
+    CHECK_THROWS_MATCHES(read(of), posenc::ConfigError,
+                         Catch::Matchers::Message("posenc::read_gguf: deepseek4." + message));
+  };
+  const std::vector<std::int32_t> shorter(11, 0);
+  check_rejected(GgufWriter(writer).array(key, GgufWriter::Int32, shorter),
+                 "attention.compress_ratios must have an entry for each layer");
+  check_rejected(GgufWriter(without_base).array(key, GgufWriter::Int32, ratios),
+                 "attention.compress_rope_freq_base is missing");
+  check_rejected(GgufWriter(writer)
+                     .array(key, GgufWriter::Int32, ratios)
+                     .real("deepseek4.rope.scaling.attn_factor", 2),
+                 "rope.scaling.attn_factor has no effect in this architecture, whose factor is "
+                 "always 1");
+  CHECK_THROWS_AS(
+      read(model("llama", 128, 10000).real("llama.attention.compress_rope_freq_base", 160000)),
+      posenc::ConfigError);
+}
+
+TEST_CASE("Step 3.5's global layers use half of the tensor's divisors", "[interop][gguf]") {
+  std::vector<float> divisors(64, 2);
+  for (std::size_t i = 32; i < 64; ++i) divisors[i] = 1000;
+  auto writer = model("step35", 128, 10000);
+  writer.integer("step35.attention.sliding_window", 512).floats("rope_freqs.weight", divisors);
+  const auto found = read(writer);
+  const auto& global = std::get<posenc::DivisorScaling>(rotary(found, "full_attention").rule);
+  CHECK(global.divisors == std::vector<double>(32, 2));
+  CHECK(std::holds_alternative<posenc::Unscaled>(rotary(found, "sliding_attention").rule));
+}
+
+TEST_CASE("local layers with a base of their own keep attn_factor", "[interop][gguf]") {
+  auto writer = model("spark2_5", 128, 10000);
+  writer.integer("spark2_5.attention.sliding_window", 512)
+      .real("spark2_5.rope.freq_base_swa", 500)
+      .real("spark2_5.rope.scaling.attn_factor", 2);
+  const auto local = rotary(read(writer), "sliding_attention");
+  CHECK(frequencies(local).attention_factor() == 2);
+  CHECK(std::get<posenc::DivisorScaling>(local.rule).base == 500);
 }
 
 TEST_CASE("sections make axes", "[interop][gguf]") {

@@ -6,11 +6,13 @@
 #include <posenc/interop/gguf_file.hpp>
 #include <posenc/interop/gguf_rules.hpp>
 #include <posenc/interop/model_settings.hpp>
+#include <posenc/interop/multimodal_axes.hpp>
 #include <posenc/rotary/pairing.hpp>
 
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <type_traits>
 
 POSENC_STABLE_BEGIN
@@ -22,6 +24,19 @@ struct GgufOptions {
   std::optional<PairingKind> pairing = std::nullopt;
   /// Meaning of YaRN's attn_factor.
   GgufAttentionFactor attn_factor = GgufAttentionFactor::Unspecified;
+  /// Order of the axes of rope.dimension_sections. Required for an unknown architecture whose file
+  /// has sections; an error for known ones.
+  std::optional<MropeOrder> mrope_order = std::nullopt;
+  /// Share of a head that is rotated, 1 for all channels. Required for an unknown architecture
+  /// whose file has no rope.dimension_count; an error for known ones.
+  std::optional<double> rotary_share = std::nullopt;
+  /// Scale of scores, usually head_dim^-1/2. Required for an unknown architecture whose file has no
+  /// attention.scale; an error for known ones.
+  std::optional<double> softmax_scale = std::nullopt;
+  /// Names, separated by spaces and without the architecture, of keys that change neither positions
+  /// nor scores. For an unknown architecture all keys that the reader does not understand must be
+  /// named.
+  std::string_view ignored_keys = {};
 };
 
 static_assert(std::is_trivially_copyable_v<GgufOptions>);
@@ -36,8 +51,11 @@ POSENC_BEGIN
 /// temperature of scores, and heads and window of each layer: by keys or by the architecture, as
 /// far as these give them. One difference: Grok 2's temperature (attention.temperature_length) is
 /// returned, as in the model's training; llama.cpp reads the key and does not apply it.
-///   Throws: ConfigError that names the key, for an unknown architecture without options.pairing,
-///           an architecture whose layers this reader does not support, an unknown type of scaling,
+///
+/// Of an unknown architecture GgufOptions must state what its file does not, except the base: 10000
+/// is llama.cpp's default for every architecture. Its windows are absent.
+///   Throws: ConfigError that names the key, for an unknown architecture whose file and options do
+///           not state everything, an architecture whose layers this reader does not support, an unknown type of scaling,
 ///           an unknown key below `<architecture>.rope` or `.attention` or elsewhere with a name
 ///           that suggests positions, keys that contradict each other or whose meaning is
 ///           uncertain, a model without rotary encoding, and values out of range
@@ -59,12 +77,13 @@ POSENC_END
 #include <posenc/core/error.hpp>
 #include <posenc/interop/detail/gguf_architectures.hpp>
 #include <posenc/interop/detail/gguf_attention.hpp>
+#include <posenc/interop/detail/gguf_checks.hpp>
 #include <posenc/interop/detail/gguf_known_keys.hpp>
 #include <posenc/interop/detail/gguf_layers.hpp>
 #include <posenc/interop/detail/gguf_scores.hpp>
 #include <posenc/interop/detail/gguf_sizes.hpp>
+#include <posenc/interop/detail/gguf_unknown_architecture.hpp>
 #include <posenc/interop/detail/names.hpp>
-#include <posenc/interop/multimodal_axes.hpp>
 
 #include <algorithm>
 #include <string>
@@ -86,12 +105,12 @@ class GgufReader {
           refused->has);
     }
     const GgufArchitecture* known = find_row(gguf_architectures, architecture);
-    if (known == nullptr && !options.pairing) {
-      fail<ConfigError>(GgufKeys::function, "the architecture '", architecture,
-                        "' is unknown; set the pairing of its channels in the options to read it "
-                        "as a plain rotary model");
-    }
     is_known_ = known != nullptr;
+    if (is_known_) {
+      gguf_reject_statements(architecture, options);
+    } else {
+      gguf_require_statements(keys_, architecture, options);
+    }
     entry_ = is_known_ ? *known
                        : GgufArchitecture{
                              .names = {}, .mode = GgufMode::Neox, .scores = {.reads_scale = true}};
@@ -99,20 +118,25 @@ class GgufReader {
   }
 
   ModelSettings read() {
-    gguf_reject_unknown_keys(keys_);
+    gguf_reject_unknown_keys(keys_, options_.ignored_keys);
     gguf_reject_other_encodings(keys_);
     check_switches();
     model_.trained_length = keys_.integer("context_length").value_or(0);
     if (!has_local_rotary()) {
       add_layer("", global_rotary());
     } else {
-      add_layer("full_attention", global_rotary());
+      const char* global = entry_.compresses_keys ? "compressed" : "full_attention";
+      add_layer(global, global_rotary());
       add_layer("sliding_attention", local_rotary(model_.layers.front().rotary));
       for (const bool is_local : gguf_local_layers(keys_, entry_)) {
-        model_.layer_types.emplace_back(is_local ? "sliding_attention" : "full_attention");
+        model_.layer_types.emplace_back(is_local ? "sliding_attention" : global);
       }
     }
     gguf_read_scores(keys_, entry_, model_);
+    if (options_.softmax_scale) {
+      check_option("softmax_scale", *options_.softmax_scale, "scale", model_.softmax_scale);
+      model_.softmax_scale = options_.softmax_scale;
+    }
     model_.layers_without_rotary = gguf_layers_without_rotary(keys_, entry_);
     GgufAttention(keys_, entry_, is_known_, model_).read();
     gguf_read_sizes(keys_, model_);
@@ -123,6 +147,14 @@ class GgufReader {
  private:
   void add_layer(const char* type, RotarySettings rotary) {
     model_.layers.push_back({type, std::move(rotary)});
+  }
+
+  /// Checks an option of an unknown architecture against the value in the file, if any.
+  static void check_option(const char* name, double value, const char* what,
+                           std::optional<double> given) {
+    if (!given || *given == value) return;
+    fail<ConfigError>(GgufKeys::function, name, " of the options is ", value, " but the file's ",
+                      what, " is ", *given);
   }
 
   /// Checks keys that switch the rotation off, for the model or for some of its layers.
@@ -147,63 +179,18 @@ class GgufReader {
       const Index size = keys_.integer(window).value_or(0);
       if (size != 0 && size != 4096) keys_.reject(window, "is not the 4096 of this architecture");
     }
-    check_local_base();
-    check_local_width();
-    check_layer_lists();
-    if (entry_.rope.is_base_fixed) check_fixed_base();
+    gguf_check_local_base(keys_, entry_);
+    gguf_check_local_width(keys_, entry_);
+    gguf_check_layer_lists(keys_, entry_);
+    if (entry_.rope.is_plain) gguf_check_plain(keys_, head_dim());
+    gguf_check_compressed(keys_, entry_);
+    gguf_check_tensors(keys_, entry_, model_.model_type);
     if (!is_known_ && keys_.has(pattern)) {
       keys_.reject(pattern, "varies between layers in a way that is unknown for this architecture");
     }
     if (entry_.rope.nope_layers != GgufNopeLayers::LinearLayers &&
         keys_.has("full_attention_interval")) {
       keys_.reject("full_attention_interval", "is not known for this architecture");
-    }
-  }
-
-  /// Checks the lists of Granite's models with windows, which must list those. No other graph reads
-  /// rope_pattern.
-  ///   Source: ggml-org/llama.cpp, src/models/granite-swa.cpp (38d3906)
-  void check_layer_lists() const {
-    constexpr auto windows = "attention.sliding_window_pattern", turns = "attention.rope_pattern";
-    const bool is_listed = entry_.rope.nope_layers == GgufNopeLayers::Listed;
-    if (is_listed && gguf_layer_list(keys_, windows).empty()) {
-      keys_.reject(windows, "must have one entry per layer");
-    }
-    if (!is_listed && keys_.has(turns)) keys_.reject(turns, "is not known for this architecture");
-    if (is_listed && keys_.has(turns) && gguf_layer_list(keys_, turns).empty()) {
-      keys_.reject(turns, "must have one entry per layer");
-    }
-  }
-
-  /// Checks for CogVLM that the file agrees with the fixed base 10000 of its graph.
-  ///   Source: ggml-org/llama.cpp, src/models/cogvlm.cpp (0f72889)
-  void check_fixed_base() const {
-    if (keys_.real("rope.freq_base").value_or(10000) != 10000) {
-      keys_.reject("rope.freq_base",
-                   "is not 10000, the base that llama.cpp uses for this architecture");
-    }
-    if (keys_.text("rope.scaling.type").value_or("none") != "none") {
-      keys_.reject("rope.scaling.type", "has no effect in this architecture");
-    }
-  }
-
-  /// Checks that the graph uses the width of local layers for them alone.
-  void check_local_width() const {
-    constexpr auto key = "rope.dimension_count_swa";
-    if (!entry_.rope.has_local_width && keys_.has(key) &&
-        keys_.integer(key) != keys_.integer("rope.dimension_count")) {
-      keys_.reject(key, "is not known to be used by this architecture");
-    }
-  }
-
-  /// Checks that local layers have the base of the global layers if the graph uses that one
-  /// regardless of the loader.
-  void check_local_base() const {
-    constexpr auto key = "rope.freq_base_swa";
-    const auto local = keys_.real(key);
-    const double global = keys_.real("rope.freq_base").value_or(10000);
-    if (entry_.rope.ignores_local_base && local && *local != global) {
-      keys_.reject(key, "is not rope.freq_base, which llama.cpp uses in all layers");
     }
   }
 
@@ -219,8 +206,8 @@ class GgufReader {
       if (!has_window) keys_.reject(name, "has no effect without attention.sliding_window");
       has_keys = true;
     }
-    return has_window &&
-           (entry_.rope.local != GgufLocal::AsGlobal || entry_.rope.global_part != 1 || has_keys);
+    return entry_.compresses_keys || (has_window && (entry_.rope.local != GgufLocal::AsGlobal ||
+                                                     entry_.rope.global_part != 1 || has_keys));
   }
 
   PairingKind pairing() const {
@@ -261,15 +248,34 @@ class GgufReader {
     return checked_width(keys_, "embedding_length", *embedding / count);
   }
 
+  double global_base() const {
+    constexpr auto of_compressed = "attention.compress_rope_freq_base";
+    if (!entry_.compresses_keys) return keys_.real("rope.freq_base").value_or(10000);
+    const auto base = keys_.real(of_compressed);
+    if (!base) keys_.reject(of_compressed, "is missing");
+    return *base;
+  }
+
+  /// Returns the number of rotated channels of the widest layers.
+  Index rotary_width(Index head_dim) const {
+    const auto given = keys_.integer("rope.dimension_count");
+    if (!options_.rotary_share) return given.value_or(head_dim);
+    const double share = *options_.rotary_share, width = static_cast<double>(head_dim);
+    if (!(share > 0 && share <= 1)) {
+      fail<ConfigError>(GgufKeys::function, "rotary_share must lie in (0, 1] but is ", share);
+    }
+    if (given) check_option("rotary_share", share, "share", static_cast<double>(*given) / width);
+    return static_cast<Index>(width * share);
+  }
+
   RotarySettings global_rotary() const {
     RotarySettings rotary{.pairing = pairing(), .head_dim = head_dim()};
-    const Index dim =
-        keys_.integer("rope.dimension_count").value_or(rotary.head_dim) / entry_.rope.global_part;
+    const Index dim = rotary_width(rotary.head_dim) / entry_.rope.global_part;
     checked_width(keys_, "rope.dimension_count", dim);
     if (entry_.rope.rotary_is_last) rotary.rotary_offset = rotary.head_dim - dim;
     rotary.axes = axes(dim / 2);
     rotary.rule = gguf_rule(keys_, {.rotary_dim = dim,
-                                    .base = keys_.real("rope.freq_base").value_or(10000),
+                                    .base = global_base(),
                                     .architecture = &entry_,
                                     .attn_factor = options_.attn_factor});
     return rotary;
@@ -298,8 +304,8 @@ class GgufReader {
       rotary.rule = gguf_unscaled(dim, base, factor);
       return rotary;
     }
-    const bool has_tensors = std::holds_alternative<DivisorScaling>(global.rule) ||
-                             std::holds_alternative<LongRopeScaling>(global.rule);
+    const bool has_tensors = std::holds_alternative<LongRopeScaling>(global.rule) ||
+                             keys_.file().rope_tensor(gguf_freqs_tensor).has_value();
     if (has_tensors) {
       fail<ConfigError>(GgufKeys::function, "whether scaling applies to the local layers of '",
                         model_.model_type, "' is unknown");
@@ -326,6 +332,11 @@ class GgufReader {
     if (sum == 0) {
       if (needed) keys_.reject("rope.dimension_sections", "is missing");
       return {};
+    }
+    if (options_.mrope_order) {
+      return *options_.mrope_order == MropeOrder::Chunked
+                 ? mrope_chunked(sections)
+                 : mrope_interleaved(sections, MropeTail::Fourth);
     }
     if (entry_.mode == GgufMode::Imrope) return mrope_interleaved(sections, MropeTail::Fourth);
     if (entry_.mode == GgufMode::Normal || entry_.mode == GgufMode::Neox) {

@@ -68,6 +68,13 @@ struct GgufRuleContext {
   GgufAttentionFactor attn_factor = GgufAttentionFactor::Unspecified;
 };
 
+/// Tensor of divisors of the frequencies.
+inline constexpr auto gguf_freqs_tensor = "rope_freqs.weight";
+
+/// Keys of factors, whose value 1 has no effect.
+inline constexpr auto gguf_factor_keys = std::to_array<const char*>(
+    {"rope.scaling.factor", "rope.scale_linear", "rope.scale", "rope.scaling.attn_factor"});
+
 /// Returns the factor under its current or an older name. 0 counts as absent.
 inline double gguf_factor(const GgufKeys& keys) {
   std::optional<double> found;
@@ -139,33 +146,39 @@ inline bool gguf_is_final_factor(const GgufKeys& keys, const GgufRuleContext& co
 
 /// Checks that llama.cpp's softmax scale of DeepSeek's models is that of the model. llama.cpp
 /// derives it from the magnitude of cos and sin, which is right only if that is 1.
-inline void gguf_check_deepseek(const GgufKeys& keys, bool must_be_one, double all_dim,
-                                double attn_factor) {
+inline void gguf_check_deepseek(const GgufKeys& keys, GgufLogMultiplier meaning, double factor,
+                                double all_dim, double attn_factor) {
   constexpr auto multiplier = "rope.scaling.yarn_log_multiplier";
+  if (attn_factor != 1) {
+    keys.reject("rope.scaling.attn_factor",
+                "is not 1, which would scale scores of this architecture twice");
+  }
+  if (factor <= 1) return;
+  if (meaning == GgufLogMultiplier::Unread) {
+    keys.reject("rope.scaling.factor",
+                "is not 1, for which llama.cpp scales scores of this architecture by a magnitude "
+                "that no key corrects");
+  }
   if (all_dim == 0) {
     keys.reject(multiplier,
                 "is missing or 0, for which versions of llama.cpp scale scores differently");
   }
-  if (must_be_one && std::abs(all_dim - 1) > 1e-5) {
+  if (meaning == GgufLogMultiplier::TenthOfOne && std::abs(all_dim - 1) > 1e-5) {
     keys.reject(multiplier,
                 "is not 0.1, and the effect of other values is unknown in this architecture");
-  }
-  if (attn_factor != 1) {
-    keys.reject("rope.scaling.attn_factor",
-                "is not 1, which would scale scores of this architecture twice");
   }
 }
 
 /// True if llama.cpp scales the scores of an architecture by a magnitude of cos and sin.
 inline bool gguf_scales_scores(const GgufArchitecture& architecture) {
   return architecture.rope.log_multiplier == GgufLogMultiplier::Tenth ||
-         architecture.rope.log_multiplier == GgufLogMultiplier::TenthOfOne;
+         architecture.rope.log_multiplier == GgufLogMultiplier::TenthOfOne ||
+         architecture.rope.log_multiplier == GgufLogMultiplier::Unread;
 }
 
 inline void gguf_yarn_magnitude(const GgufKeys& keys, const GgufRuleContext& context,
                                 YarnScaling& rule) {
   const GgufLogMultiplier meaning = context.architecture->rope.log_multiplier;
-  const bool must_be_one = meaning == GgufLogMultiplier::TenthOfOne;
   const bool is_deepseek = gguf_scales_scores(*context.architecture);
   double all_dim = keys.real("rope.scaling.yarn_log_multiplier").value_or(0);
   if (all_dim != 0 && meaning == GgufLogMultiplier::Unknown) {
@@ -176,13 +189,14 @@ inline void gguf_yarn_magnitude(const GgufKeys& keys, const GgufRuleContext& con
 
   double yarn_magnitude = yarn_mscale(rule.factor);
   const double attn_factor = keys.real("rope.scaling.attn_factor").value_or(1);
-  if (is_deepseek && rule.factor > 1) gguf_check_deepseek(keys, must_be_one, all_dim, attn_factor);
+  if (is_deepseek) gguf_check_deepseek(keys, meaning, rule.factor, all_dim, attn_factor);
   const bool is_final = gguf_is_final_factor(keys, context, attn_factor, yarn_magnitude);
   // The file does not contain mscale. It equals mscale_all_dim in DeepSeek's models, and is 1 in
   // Mistral's.
   if (all_dim != 0)
     yarn_magnitude = is_deepseek ? 1 : yarn_magnitude / yarn_mscale(rule.factor, all_dim);
   rule.attention_factor = (is_final ? 1 : yarn_magnitude) * attn_factor;
+  if (context.architecture->compresses_keys) rule.attention_factor = 1;
   if (is_deepseek && all_dim != 0) rule.mscale_all_dim = all_dim;
 }
 
@@ -202,14 +216,16 @@ inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context
   return rule;
 }
 
-/// Returns a tensor of divisors, one per pair; nullopt if there is none.
+/// Returns a tensor of divisors, one per pair; nullopt if there is none. The tensor has an element
+/// for each pair of the widest layers, whose first ones are of narrower layers.
 inline std::optional<std::vector<double>> gguf_divisors(const GgufKeys& keys, const char* name,
-                                                        Index rotary_dim) {
+                                                        Index rotary_dim, Index widest) {
   auto divisors = keys.file().rope_tensor(name);
-  if (divisors && static_cast<Index>(divisors->size()) != rotary_dim / 2) {
+  if (divisors && static_cast<Index>(divisors->size()) != widest / 2) {
     fail<ConfigError>(GgufKeys::function, "the tensor ", name, " has ", divisors->size(),
-                      " elements but there are ", rotary_dim / 2, " pairs");
+                      " elements but there are ", widest / 2, " pairs");
   }
+  if (divisors) divisors->resize(static_cast<std::size_t>(rotary_dim / 2));
   return divisors;
 }
 
@@ -262,9 +278,10 @@ inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context
                       " has the unknown value '", type, "'");
   }
   const Index dim = context.rotary_dim;
-  auto freqs = gguf_divisors(keys, "rope_freqs.weight", dim);
-  auto longer = gguf_divisors(keys, "rope_factors_long.weight", dim);
-  auto shorter = gguf_divisors(keys, "rope_factors_short.weight", dim);
+  const Index widest = dim * context.architecture->rope.global_part;
+  auto freqs = gguf_divisors(keys, gguf_freqs_tensor, dim, widest);
+  auto longer = gguf_divisors(keys, "rope_factors_long.weight", dim, widest);
+  auto shorter = gguf_divisors(keys, "rope_factors_short.weight", dim, widest);
   if (longer.has_value() != shorter.has_value() || (longer && freqs)) {
     fail<ConfigError>(GgufKeys::function,
                       "there must be rope_factors_long.weight and rope_factors_short.weight, or "

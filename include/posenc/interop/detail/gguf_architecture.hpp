@@ -23,9 +23,10 @@ enum class GgufMode {
 /// Meanings of rope.scaling.yarn_log_multiplier.
 enum class GgufLogMultiplier {
   Unknown,
-  Whole,      ///< mscale_all_dim, not applied to the softmax scale
-  Tenth,      ///< mscale_all_dim / 10, applied to the softmax scale
-  TenthOfOne  ///< like Tenth, if it is 0.1
+  Whole,       ///< mscale_all_dim, not applied to the softmax scale
+  Tenth,       ///< mscale_all_dim / 10, applied to the softmax scale
+  TenthOfOne,  ///< like Tenth, if it is 0.1
+  Unread       ///< none, and any scaling multiplies scores
 };
 
 /// Rotations of layers with a window.
@@ -74,8 +75,11 @@ enum class GgufSinks {
 
 /// Rotation.
 struct GgufRope {
-  bool is_base_fixed = false;   ///< the graph has the base 10000 and no scaling
-  bool rotary_is_last = false;  ///< rotary channels are the last ones of a head
+  /// The graph rotates complete heads with the base 10000, whatever the file says.
+  bool is_plain = false;
+  bool ignores_tensors = false;  ///< the graph reads no tensors of divisors
+  bool needs_tensor = false;     ///< the loader requires rope_freqs.weight
+  bool rotary_is_last = false;   ///< rotary channels are the last ones of a head
   GgufLogMultiplier log_multiplier = GgufLogMultiplier::Unknown;
   double beta_fast = 32;  ///< default of YaRN's beta_fast
   Index global_part = 1;  ///< global layers rotate 1 / global_part of the channels of local ones
@@ -128,6 +132,9 @@ struct GgufArchitecture {
   GgufSinks sinks = GgufSinks::None;
   GgufIndexer indexer = GgufIndexer::None;
   LayerKind without_heads = LayerKind::None;  ///< kind of layers without heads
+  /// Layers whose attention.compress_ratios is positive also attend to compressed keys, and have a
+  /// base and scaling that other layers have not. Outputs are rotated back: DeepSeek-V4.
+  bool compresses_keys = false;
 };
 
 }  // namespace detail

@@ -137,9 +137,13 @@ class GgufAttention {
     if (layer.qkv_clip == 0) layer.qkv_clip.reset();
     layer.qk_norm = has_qk_norm(number) ? qk_norm_ : no_qk_norm;
     if (window_) {
-      layer.window = is_local ? *window_ : LayerWindow{};
-      layer.kind = is_sparse(number, is_local) ? LayerKind::Sparse : layer_kind_of(*layer.window);
+      const bool is_compressed = architecture_.compresses_keys && !is_local;
+      layer.window = is_local || is_compressed ? *window_ : LayerWindow{};
+      layer.kind = is_sparse(number, is_local) ? LayerKind::Sparse
+                   : is_compressed             ? LayerKind::Compressed
+                                               : layer_kind_of(*layer.window);
     }
+    layer.output_inverse_rotated = architecture_.compresses_keys;
     return layer;
   }
 

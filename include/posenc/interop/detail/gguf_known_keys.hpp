@@ -3,6 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/interop/detail/names.hpp>
 #include <posenc/interop/gguf_rules.hpp>
 
 #include <algorithm>
@@ -26,13 +27,15 @@ inline constexpr std::array gguf_attention_keys = std::to_array<std::string_view
      "output_scale",       "sliding_window",     "sliding_window_pattern", "temperature_scale",
      "temperature_length", "max_alibi_bias",     "relative_buckets_count", "recurrent_layers",
      "rope_pattern",       "value_length",       "value_length_mla",       "value_length_mla_swa",
-     "value_length_swa",   "clamp_kqv"});
+     "value_length_swa",   "clamp_kqv",          "compress_rope_freq_base"});
 
 /// Keys below <architecture>.attention that affect neither positions nor scores: factors of values,
 /// norms and ranks of projections, and masks.
 inline constexpr std::array gguf_ignored_attention_keys =
     std::to_array<std::string_view>({"value_scale",
                                      "kv_lora_rank_swa",
+                                     "output_group_count",
+                                     "output_lora_rank",
                                      "layer_norm_epsilon",
                                      "layer_norm_rms_epsilon",
                                      "group_norm_epsilon",
@@ -64,8 +67,8 @@ bool gguf_lists(const List& list, std::string_view name) {
 
 /// Rejects unknown keys that may affect positions or scores. All keys below rope and attention must
 /// be known, and elsewhere those whose names suggest an effect. Keys of vision and audio towers are
-/// accepted.
-inline void gguf_reject_unknown_keys(const GgufKeys& keys) {
+/// accepted, and those that the caller means to ignore, if the file has them and they are not read.
+inline void gguf_reject_unknown_keys(const GgufKeys& keys, std::string_view ignored) {
   const auto begins = [](std::string_view name, std::string_view with) {
     return name.substr(0, with.size()) == with;
   };
@@ -86,9 +89,17 @@ inline void gguf_reject_unknown_keys(const GgufKeys& keys) {
     }
     return true;
   };
+  for_each_name(ignored, [&](std::string_view name) {
+    const bool is_read = (begins(name, "rope.") || begins(name, "attention.")) && is_known(name) &&
+                         !gguf_lists(gguf_ignored_attention_keys, name.substr(name.find('.') + 1));
+    if (keys.has(name) && !is_read) return;
+    fail<ConfigError>(GgufKeys::function, "ignored_keys names '", name, "', which ",
+                      keys.has(name) ? "has an effect" : "the file does not have");
+  });
   const std::string prefix = keys.full("");
   for (const std::string& key : keys.file().keys(prefix)) {
-    if (!is_known(std::string_view(key).substr(prefix.size()))) {
+    const auto name = std::string_view(key).substr(prefix.size());
+    if (!is_known(name) && !lists_name(ignored, name)) {
       fail<ConfigError>(GgufKeys::function, "the key ", key, " is unknown");
     }
   }

@@ -33,10 +33,23 @@ inline std::vector<Index> gguf_layer_list(const GgufKeys& keys, std::string_view
   return list;
 }
 
-/// Returns for each layer whether it has a window: from the list, or all except one layer of each
-/// period.
+/// Returns for each layer whether it has no compressed keys. The list may go on for layers that
+/// predict further tokens.
+inline std::vector<bool> gguf_uncompressed_layers(const GgufKeys& keys) {
+  constexpr auto name = "attention.compress_ratios";
+  const auto layers = static_cast<std::size_t>(gguf_layer_count(keys));
+  const auto ratios = keys.integers(name).value_or(std::vector<Index>{});
+  if (ratios.size() < layers) keys.reject(name, "must have an entry for each layer");
+  std::vector<bool> is_uncompressed;
+  for (std::size_t i = 0; i < layers; ++i) is_uncompressed.push_back(ratios[i] == 0);
+  return is_uncompressed;
+}
+
+/// Returns for each layer whether it has a window and no other keys: from the list, or all except
+/// one layer of each period.
 inline std::vector<bool> gguf_local_layers(const GgufKeys& keys,
                                            const GgufArchitecture& architecture) {
+  if (architecture.compresses_keys) return gguf_uncompressed_layers(keys);
   constexpr auto name = "attention.sliding_window_pattern";
   const Index layers = gguf_layer_count(keys);
   std::vector<bool> local;

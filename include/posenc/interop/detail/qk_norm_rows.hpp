@@ -194,6 +194,9 @@ inline constexpr auto gguf_qk_norms = std::to_array<QkNormRow>({
      .norm = LayerQkNorm{.kind = LayerQkNormKind::LayerNorm,
                          .weights = LayerQkNormWeights::FactorsPerHead,
                          .has_bias = true}},
+    {.names = "deepseek4",
+     .norm =
+         LayerQkNorm{.kind = LayerQkNormKind::Rms, .weights = LayerQkNormWeights::FactorsOfKeys}},
     {.names = "plamo2",
      .norm =
          LayerQkNorm{.kind = LayerQkNormKind::Rms, .weights = LayerQkNormWeights::FactorsPerHead}},

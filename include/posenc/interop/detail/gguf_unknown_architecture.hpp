@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <posenc/core/config.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/interop/detail/names.hpp>
+#include <posenc/interop/gguf_rules.hpp>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+// Files of unknown architectures: their statements, and the keys that are not understood.
+POSENC_BEGIN
+namespace detail {
+
+/// Keys of sizes, experts, norms and outputs, which any model may have.
+inline constexpr std::string_view gguf_ordinary_keys =
+    "attention.causal attention.clamp_kqv attention.head_count attention.head_count_kv "
+    "attention.key_length attention.layer_norm_epsilon attention.layer_norm_rms_epsilon "
+    "attention.max_alibi_bias attention.relative_buckets_count attention.scale "
+    "attention.sliding_window attention.sliding_window_pattern attention.value_length block_count "
+    "context_length embedding_length "
+    "embedding_scale feed_forward_length final_logit_softcapping hidden_activation "
+    "leading_dense_block_count logit_scale pooling_type residual_scale rope.dimension_count "
+    "rope.dimension_sections rope.freq_base rope.scale rope.scale_linear tensor_data_layout "
+    "use_parallel_residual vocab_size";
+
+inline bool gguf_is_ordinary(std::string_view name) {
+  for (const std::string_view start : {"expert_", "moe_", "rope.scaling."}) {
+    if (name.substr(0, start.size()) == start) return true;
+  }
+  return lists_name(gguf_ordinary_keys, name);
+}
+
+/// Returns the keys of a file that are neither understood nor named by the caller, as a list for
+/// messages.
+inline std::string gguf_foreign_keys(const GgufKeys& keys, std::string_view named) {
+  constexpr std::size_t max_shown = 16;
+  const std::string prefix = keys.full("");
+  std::string list;
+  std::size_t count = 0;
+  for (const std::string& key : keys.file().keys(prefix)) {
+    const auto name = std::string_view(key).substr(prefix.size());
+    if (gguf_is_ordinary(name) || lists_name(named, name)) continue;
+    if (++count <= max_shown) list += (list.empty() ? "'" : ", '") + std::string(name) + "'";
+  }
+  if (count > max_shown) list += " and " + std::to_string(count - max_shown) + " more";
+  return list;
+}
+
+/// Rejects an unknown architecture unless file and options state everything that its code would
+/// define.
+template <class Options>
+void gguf_require_statements(const GgufKeys& keys, const std::string& architecture,
+                             const Options& options) {
+  std::string missing;
+  const auto need = [&missing](const char* option, bool is_stated) {
+    if (!is_stated) missing += (missing.empty() ? "" : ", ") + std::string(option);
+  };
+  need("pairing", options.pairing.has_value());
+  need("mrope_order", options.mrope_order || !keys.has("rope.dimension_sections"));
+  need("rotary_share", options.rotary_share || keys.has("rope.dimension_count"));
+  need("softmax_scale", options.softmax_scale || keys.real("attention.scale").value_or(0) != 0);
+  const std::string foreign = gguf_foreign_keys(keys, options.ignored_keys);
+  if (missing.empty() && foreign.empty()) return;
+  std::string advice = missing.empty() ? "" : "set in the options: " + missing;
+  if (!foreign.empty()) {
+    advice += std::string(missing.empty() ? "" : "; ") +
+              "name in ignored_keys, if they change neither positions nor scores: " + foreign;
+  }
+  fail<ConfigError>(GgufKeys::function, "the architecture '", architecture,
+                    "' is unknown; to read it as a plain rotary model, ", advice);
+}
+
+/// Rejects options that state what a known architecture defines.
+template <class Options>
+void gguf_reject_statements(const std::string& architecture, const Options& options) {
+  const char* option = options.mrope_order     ? "mrope_order"
+                       : options.rotary_share  ? "rotary_share"
+                       : options.softmax_scale ? "softmax_scale"
+                                               : nullptr;
+  if (option == nullptr) return;
+  fail<ConfigError>(GgufKeys::function, option, " must not be set for the known architecture '",
+                    architecture, "'");
+}
+
+}  // namespace detail
+POSENC_END
