@@ -80,11 +80,13 @@ class Layer:
 
 
 def by_layer(answers):
-    layers, layer = {}, 0
+    """Layers by their number. Attention to an encoder's output, which follows a layer's own, is left out."""
+    layers, layer, is_cross = {}, 0, False
     for op in answers:
         if op.get("op") == "name":
+            is_cross = (is_cross or op["a"].startswith("attn_norm_cross")) and not op["a"].startswith("ffn_")
             if m := re.search(r"-(\d+)( \(.*)?$", op["a"]):
                 layer = int(m[1])
-        elif "op" in op:
+        elif "op" in op and not is_cross:
             layers.setdefault(layer, Layer()).add(op)
     return layers, {a["input"]: a for a in answers if "input" in a}

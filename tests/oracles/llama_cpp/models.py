@@ -22,7 +22,7 @@ SOME_LAYERS = {".attention.head_count_kv": [0, 0, 0, 2] * (LAYERS // 4)}  # the 
 SOME_LATENT_LAYERS = {".attention.head_count_kv": [0, 0, 0, 1] * (LAYERS // 4)}
 PATTERN = {".attention.sliding_window": 16, ".attention.sliding_window_pattern": LOCAL * (LAYERS // 4)}
 
-# Every architecture of v0.5.0 that decodes a tiny model and has attention.
+# Every architecture of v0.5.0 that runs a tiny model and has attention. unrecorded.tsv has the others.
 ARCHITECTURES = """
     afmoe apertus arcee arctic baichuan bailingmoe bailingmoe2 bailingmoe3 bert bitnet bloom chameleon chatglm
     codeshell cogvlm cohere2 cohere2moe command-r dbrx deci deepseek deepseek2 deepseek2-ocr deepseek32
@@ -33,9 +33,9 @@ ARCHITECTURES = """
     lfm2 lfm2moe llada llada-moe llama llama-embed llama4 maincoder maple mellum mimo2 minicpm minicpm3
     minimax-01 minimax-m2 minimax-m3 mistral3 mistral4 modern-bert mpt muse-glimmer nanbeige nemotron
     nemotron_h nemotron_h_moe neo-bert nomic-bert nomic-bert-moe olmo olmo2 olmoe openelm orion paddleocr
-    pangu-embedded phi2 phi3 phimoe plamo plamo2 plamo3 pockettts qwen qwen2 qwen2moe qwen2vl qwen3 qwen35
+    pangu-embedded phi2 phi3 phimoe plamo plamo2 plamo3 plm pockettts qwen qwen2 qwen2moe qwen2vl qwen3 qwen35
     qwen35moe qwen3moe qwen3next qwen3tts qwen3vl qwen3vlmoe qwen4exp refact rnd1 seed_oss smallthinker
-    smollm3 spark2_5 stablelm starcoder starcoder2 step35 talkie xverse
+    smollm3 spark2_5 stablelm starcoder starcoder2 step35 t5 t5encoder talkie xverse
 """.split()
 
 # Architectures whose loader asks for experts.
@@ -45,6 +45,9 @@ WITH_EXPERTS = """
     deepseek2-ocr deepseek32 deepseek4 glm-dsa mistral4 dots1 dots3note afmoe laguna hy_v4 lfm2moe smallthinker minimax-m2
     minimax-m3 mimo2 step35 spark2_5 kimi-linear kimi-k3 bailingmoe3 maple nemotron_h_moe jamba
 """.split()
+
+# Architectures whose graph of several tokens fails, but not that of one.
+ONE_TOKEN = ["plm"]
 
 # Keys that an architecture needs beside the common ones.
 EXTRA = {
@@ -151,8 +154,11 @@ OPTIONAL = {
     "qwen35": DELTA_TENSORS,
     "qwen35moe": DELTA_TENSORS,
 }
+# Those that are of no numbered layer "blk": names.
+OPTIONAL_NAMES = {"t5": ["enc.blk.0.attn_rel_b.weight", "dec.blk.0.attn_rel_b.weight"], "t5encoder": ["enc.blk.0.attn_rel_b.weight"]}
 
 
 def tensors(architecture, depth):
     return {f"blk.{i}.{name}" + ("" if name.endswith((".bias", ".weight")) else ".weight"): (shape[0] if shape else [1], None)
-            for name, has, *shape in OPTIONAL.get(architecture, []) for i in range(depth) if has(i)}
+            for name, has, *shape in OPTIONAL.get(architecture, []) for i in range(depth) if has(i)} | {
+                name: ([1], None) for name in OPTIONAL_NAMES.get(architecture, [])}

@@ -4,7 +4,8 @@
 //   record FOLDER       FOLDER has libllama, libggml and libggml-base
 //
 // Commands are lines on the standard input; answers are lines of JSON, the last of which has "end".
-//   load FILE CONTEXT FIRST TOKENS    loads FILE, and decodes TOKENS tokens from position FIRST on
+//   load FILE CONTEXT FIRST TOKENS    loads FILE, and decodes TOKENS tokens from position FIRST on.
+//                                     Models with an encoder run it before; without a decoder, alone.
 //   rotate WIDTH N MODE ORIGINAL BASE SCALE EXT ATTN FAST SLOW S0 S1 S2 S3 POSITION FACTOR...
 //                                     runs ggml's operator on a vector of WIDTH channels
 //   alibi HEADS MAX_BIAS              runs ggml's softmax on two keys at distances 0 and 1
@@ -29,7 +30,7 @@
 namespace {
 
 struct Context;
-/// First fields of ggml_tensor, which have not changed since 2023. check_layout() compares them.
+/// First fields of ggml_tensor, which have not changed since 2023. print_inputs() checks extents.
 struct Tensor {
   std::int32_t type;
   void* buffer;
@@ -73,10 +74,12 @@ std::string name_of(const Tensor* tensor) {
 bool is_recording = false;
 std::set<const Tensor*> inputs;  // masks and temperatures, whose elements are printed
 
-/// Registers a tensor and returns its address, because the masks of a graph share a name.
+/// Registers a tensor and returns its address, because the masks of a graph share a name. Tensors
+/// that the graph computes have no values yet when inputs are printed, so they are not registered.
 std::string input(const Tensor* tensor) {
   if (tensor == nullptr) return "";
-  inputs.insert(tensor);
+  const std::string op = BASE(ggml_op_desc, const char*(const Tensor*))(tensor);
+  if (op == "NONE") inputs.insert(tensor);
   std::ostringstream address;
   address << static_cast<const void*>(tensor);
   return address.str();
@@ -266,6 +269,9 @@ void load(std::istringstream& line) {
   auto* free_context = function<void(void*)>(llama_library, "llama_free");
   auto* free_model = function<void(void*)>(llama_library, "llama_model_free");
   auto* decode = function<std::int32_t(void*, Batch)>(llama_library, "llama_decode");
+  auto* encode = function<std::int32_t(void*, Batch)>(llama_library, "llama_encode");
+  auto* has_encoder = function<bool(const void*)>(llama_library, "llama_model_has_encoder");
+  auto* has_decoder = function<bool(const void*)>(llama_library, "llama_model_has_decoder");
   auto* set_threads =
       function<void(void*, std::int32_t, std::int32_t)>(llama_library, "llama_set_n_threads");
   auto* make_batch =
@@ -280,7 +286,7 @@ void load(std::istringstream& line) {
     end = "no context";
     Parameters parameters = context_defaults();
     parameters.fields[0] = context_size;
-    parameters.fields[1] = parameters.fields[2] = 512;  // tokens of a batch
+    parameters.fields[1] = parameters.fields[2] = tokens == 1 ? 1 : 512;  // tokens of a batch
     if (void* context = make_context(model, parameters)) {
       end = "not decoded";
       inputs.clear();
@@ -294,9 +300,13 @@ void load(std::istringstream& line) {
         batch.sequences[i][0] = 0;
         batch.outputs[i] = i + 1 == tokens;
       }
-      is_recording = true;
-      if (decode(context, batch) == 0) end = "decoded";
+      const bool encodes = has_encoder(model), decodes = has_decoder(model);
+      is_recording = encodes && !decodes;
+      bool is_run = !encodes || encode(context, batch) == 0;
+      is_recording = decodes;
+      is_run = is_run && (!decodes || decode(context, batch) == 0);
       is_recording = false;
+      if (is_run) end = "decoded";
       free_batch(batch);
       free_context(context);
     }

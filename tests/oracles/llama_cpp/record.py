@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""record.py RECORD LLAMA_FOLDER RELEASE OUT [ARCHITECTURE...]: writes recordings of a running llama.cpp, see README.md."""
+"""record.py RECORD LLAMA_FOLDER RELEASE OUT [ARCHITECTURE...]: writes recordings of a running llama.cpp, see README.md.
+Without ARCHITECTURE it writes those of all, and absent.tsv if there is none."""
 import functools
 import itertools
 import math
@@ -19,6 +20,7 @@ from variants import VARIANTS, divisors
 ABSENT = pathlib.Path(__file__).with_name("absent.tsv")
 POSITIONS = [0, 1, 1000, 100000]
 PROCESSES = 4
+TOKENS = 40
 ALIBI = [(4, 8.0), (12, 8.0), (32, 8.0), (40, 8.0), (12, 4.0)]
 
 
@@ -54,6 +56,7 @@ class Architecture:
     def __init__(self, name, program, absent):
         self.name, self.program = name, program
         self.keys, self.tensors, self.pairs, self.graphs, self.absent = {}, {}, 32, {}, []
+        self.divisors = {}  # pairs of the tensors of divisors that the loader requires
         for variant in VARIANTS:
             if variant in absent or not self.record(variant):
                 self.absent.append(variant)
@@ -81,7 +84,8 @@ class Architecture:
         depth = keys[self.name + ".block_count"]
         tensors = models.tensors(self.name, depth) if variant == "plain" else self.tensors_of(depth)
         tensors |= {n: ([self.pairs], divisors(n, self.pairs)) for n in names}
-        answers, given, learned = self.program.load(keys, tensors, context, first, learn_again=depth != models.LAYERS)
+        tokens = 1 if self.name in models.ONE_TOKEN else TOKENS
+        answers, given, learned = self.program.load(keys, tensors, context, first, tokens, depth != models.LAYERS)
         if answers[-1]["end"] != "decoded":
             said = [x for x in answers[-1]["said"].split("\n") if "error" in x or "ASSERT" in x]
             print(f"{self.name}\t{variant}\t{(said or [answers[-1]['said']])[-1][-160:]}", file=sys.stderr)
@@ -89,6 +93,8 @@ class Architecture:
         layers, inputs = facts.by_layer(answers)
         if variant == "plain":
             self.keys, self.tensors = given, learned
+            self.divisors = {n: shape[0] for n, (shape, _) in learned.items() if n.startswith("rope_f")}
+            self.tensors |= {n: ([pairs], divisors(n, pairs)) for n, pairs in self.divisors.items()}
             ropes = [op for layer in layers.values() for op in layer.ropes_of_attention() if op]
             self.pairs = ropes[0]["n"] // 2 if ropes else 32
         further = {k: v for k, v in given.items() if k not in keys and k not in self.keys}
@@ -145,7 +151,8 @@ class Writer:
         n, factors = parameters[0], parameters[-1]
         numbers = " ".join(f"{x:.9g}" for x in parameters[:-1])
         values = " ".join(map(str, divisors(factors, n // 2))) if factors.startswith("rope_f") else ""
-        outputs = [program.ask(f"rotate {n} {numbers} {position} {values}")[-1]["values"] for position in POSITIONS]
+        width = max(n, sum(parameters[-5:-1]))  # sections must fit, even if fewer channels are rotated
+        outputs = [program.ask(f"rotate {width} {numbers} {position} {values}")[-1]["values"][:n] for position in POSITIONS]
         return "\t".join([numbers + " " + (factors or "-"), *(" ".join(f"{v:.7g}" for v in values) for values in outputs)])
 
     def alibi(self, program, heads, bias):
@@ -153,9 +160,9 @@ class Writer:
         return " ".join(f"{math.log(a / b):.7g}" for a, b in zip(values[::2], values[1::2]))
 
     def write(self, architectures, program):
-        self.file("architectures.tsv", "Keys of the plain model", [
-            f"{a.name}\t{keys_text({k: v for k, v in a.keys.items() if not k.startswith(('general.', 'tokenizer.'))}, a.name)}"
-            for a in architectures])
+        self.file("architectures.tsv", "Keys of the plain model, and elements of the tensors of divisors that it needs", [
+            "\t".join([a.name, keys_text({k: v for k, v in a.keys.items() if not k.startswith(('general.', 'tokenizer.'))}, a.name),
+                       *(f"{name}:{pairs}" for name, pairs in a.divisors.items())]) for a in architectures])
         self.file("variants.tsv", "Name, context, first position, changed keys, tensors", [
             f"{v}\t{context}\t{first}\t" + " ".join(f"{k}={'-' if x is None else text_of(x)}" for k, x in changes.items())
             + "\t" + " ".join(names) for v, (changes, names, context, first) in VARIANTS.items()])
@@ -181,7 +188,8 @@ def main(record, folder, release, out, *chosen):
         program = Program(record, folder, work)
         writer.write([a for a in found if a.graphs], program)
         program.close()
-    (writer.out / "absent.tsv").write_text("".join(f"{a.name}\t{' '.join(a.absent)}\n" for a in found if a.absent))
+    if not chosen and not ABSENT.exists():
+        ABSENT.write_text("".join(f"{a.name}\t{' '.join(a.absent)}\n" for a in found if a.absent))
     print(f"{len(found)} architectures, {sum(len(a.graphs) for a in found)} graphs, {len(writer.ropes.numbers)} rotations")
 
 

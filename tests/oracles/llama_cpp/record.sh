@@ -32,5 +32,5 @@ npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$folder" "$
 out=recordings
 ((check)) && out="$folder/recordings"
 python3 record.py "$folder/record" "$folder/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64" "$release" "$out" \
-  "${chosen[@]}" 2>/dev/null
+  "${chosen[@]}" 2>"$folder/messages" || { tail -5 "$folder/messages"; exit 1; }
 ((!check)) || python3 compare.py recordings "$out"

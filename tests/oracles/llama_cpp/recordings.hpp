@@ -113,7 +113,13 @@ class Recordings {
   static constexpr std::size_t listed_layers = 8;  // entries of lists of keys, LAYERS of models.py
 
   Recordings() {
-    for (const auto& row : table("architectures.tsv")) architectures_[row[0]] = keys_of(row[1]);
+    for (const auto& row : table("architectures.tsv")) {
+      architectures_[row[0]] = keys_of(row[1]);
+      for (std::size_t i = 2; i < row.size(); ++i) {
+        const auto tensor = split(row[i], ':');
+        divisors_[row[0]][tensor[0]] = std::stoull(tensor[1]);
+      }
+    }
     for (const auto& row : table("variants.tsv")) {
       variants_[row[0]] = {std::stoll(row[1]), std::stoll(row[2]), keys_of(row[3]),
                            row[4].empty() ? std::vector<std::string>{} : split(row[4], ' ')};
@@ -153,8 +159,11 @@ class Recordings {
     for (const auto& [name, text] : keys) {
       write(writer, name.front() == '.' ? graph.architecture + name : name, text, depth);
     }
-    for (const auto& name : variant(graph).tensors)
-      writer.floats(name, divisors(name, pairs(graph)));
+    std::map<std::string, std::size_t> sizes;
+    if (const auto at = divisors_.find(graph.architecture); at != divisors_.end())
+      sizes = at->second;
+    for (const auto& name : variant(graph).tensors) sizes[name] = pairs(graph);
+    for (const auto& [name, size] : sizes) writer.floats(name, divisors(name, size));
     return writer.bytes();
   }
 
@@ -268,6 +277,7 @@ class Recordings {
   }
 
   std::map<std::string, Keys> architectures_;
+  std::map<std::string, std::map<std::string, std::size_t>> divisors_;  // by architecture
   std::map<std::string, Variant> variants_;
   std::vector<std::vector<std::string>> rows_;
   std::vector<Rotation> rotations_;
