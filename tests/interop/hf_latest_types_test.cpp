@@ -210,11 +210,15 @@ TEST_CASE("types with a dict per layer type by default", "[interop]") {
   CHECK(attention_of_layer(lfm, 4).window == LayerWindow{WindowKind::Sliding, 256});
   const auto bert = read_hf_config(config("ultrabert", {{"num_hidden_layers", 3}}));
   CHECK(base_of(*rotary_of_layer(bert, 2)) == 2560000);
-  CHECK(attention_of_layer(bert, 0).window == std::nullopt);
+  CHECK(attention_of_layer(bert, 0).window == LayerWindow{WindowKind::BothSides, 256});
   const auto gemma = read_hf_config(config("embedding_gemma2_text", {{"num_hidden_layers", 6}}));
   CHECK(rotary_of_layer(gemma, 5)->head_dim == 512);
   CHECK(attention_of_layer(gemma, 5).kv_heads == 1);
   CHECK(attention_of_layer(gemma, 0).kv_heads == 2);
+  CHECK(attention_of_layer(gemma, 0).window == LayerWindow{WindowKind::BothSides, 1024});
+  CHECK_THROWS_WITH(
+      read_hf_config(config("ultrabert", {{"sliding_window", posenc::Index{1} << 62}})),
+      ContainsSubstring("is too large"));
   CHECK(softmax_scale(gemma, "full_attention") == 1);
 }
 

@@ -10,6 +10,7 @@
 #include <posenc/interop/model_settings.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -235,7 +236,9 @@ class HfAttention {
                              defaults_.windows == HfWindowPattern::EverySwitched ||
                              defaults_.windows == HfWindowPattern::WithoutRotary;
     const auto use = config_.flag("use_sliding_window");
-    const bool both_sides = defaults_.windows == HfWindowPattern::BothSides || is_bidirectional();
+    const bool is_radius = defaults_.windows == HfWindowPattern::Radius;
+    const bool both_sides =
+        is_radius || defaults_.windows == HfWindowPattern::BothSides || is_bidirectional();
     const bool is_dots = defaults_.windows == HfWindowPattern::AfterFirst;
     first_windowed_ = config_.integer("max_window_layers").value_or(defaults_.first_windowed);
     if (!is_known_) {  // without a key, a class may have a window by default
@@ -271,6 +274,10 @@ class HfAttention {
       }
     }
     if (*size < 1) config_.reject(key, "must be positive");
+    if (is_radius) {
+      if (*size > std::numeric_limits<Index>::max() / 2) config_.reject(key, "is too large");
+      *size *= 2;
+    }
     window_ = LayerWindow{is_chunked   ? WindowKind::Chunked
                           : both_sides ? WindowKind::BothSides
                                        : WindowKind::Sliding,

@@ -130,6 +130,7 @@ inline constexpr std::array hf_custom_types = [] {
        .rope = {.pairing = half},
        .layers = {.form = Layers::Step35, .lists_may_be_longer = true},
        .attention = {.heads = Heads::LocalBySetting, .windows = ByType, .window = 512},
+       .scores = {.scale = Scale::QueryScalarIfGiven},
        .file = {.key_aliases = "num_attention_groups=num_key_value_heads"}},
       {.names = "zamba2",
        .rope = {.pairing = half, .dicts = Dicts::One},

@@ -217,7 +217,6 @@ inline constexpr std::array hf_layered_types = [] {
                     R"( "original_max_position_embeddings": 8192})"},
        .layers = {.period = 4, .rare_is_first = true},
        .attention = {.head_dim = 128, .kv_heads = 8, .windows = ByType, .window = 8192}},
-      // Windows on both sides, whose size releases give in different keys.
       {.names = "embedding_gemma2_text",
        .rope = {.pairing = half,
                 .base = 0,
@@ -225,8 +224,11 @@ inline constexpr std::array hf_layered_types = [] {
                 .default_dict = R"({"full_attention": {"rope_theta": 1000000.0},)"
                                 R"( "sliding_attention": {"rope_theta": 10000.0}})"},
        .layers = {.period = 6, .period_key = "sliding_window_pattern", .last_is_rare = true},
-       .attention =
-           {.heads = Heads::WideGlobal, .head_dim = 256, .kv_heads = 2, .windows = Unknown},
+       .attention = {.heads = Heads::WideGlobal,
+                     .head_dim = 256,
+                     .kv_heads = 2,
+                     .windows = Radius,
+                     .window = 512},
        .scores = {.scale = Scale::One},
        .file = {.convert = &hf_set_embedding_gemma2_layers}},
       {.names = "gemma3",
@@ -315,7 +317,7 @@ inline constexpr std::array hf_layered_types = [] {
                 .default_dict = R"({"full_attention": {"rope_theta": 2560000.0},)"
                                 R"( "sliding_attention": {"rope_theta": 10000.0}})"},
        .layers = {.period = 3},
-       .attention = {.kv_heads = same, .windows = Unknown}},
+       .attention = {.kv_heads = same, .windows = Radius, .window = 128}},
       {.names = "zaya",
        .rope =
            {.pairing = half,

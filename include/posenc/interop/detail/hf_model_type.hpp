@@ -166,6 +166,7 @@ enum class HfWindowPattern {
   ChunksWithRotary,  ///< chunks, in layers with rotary encoding
   /// Layers of the type sliding_attention; half of local_attention on either side.
   BothSides,
+  Radius,  ///< layers of the type sliding_attention; sliding_window keys on either side
   /// Layers of the type sliding_attention; half of local_attention is the window.
   HalfOfLocal
 };
@@ -204,8 +205,9 @@ enum class HfScale {
   KeyMultiplier,      ///< key_multiplier, a factor of all keys, times head_dim^-1/2
   /// (hidden_size / q_lora_rank)^1/2, a factor of all queries, times head_dim^-1/2.
   QueryLatent,
-  HalfOfHeadDim,           ///< (head_dim / 2)^-1/2
-  OutputMultiplierIfGiven  ///< attn_output_multiplier, by default head_dim^-1/2
+  HalfOfHeadDim,            ///< (head_dim / 2)^-1/2
+  OutputMultiplierIfGiven,  ///< attn_output_multiplier, by default head_dim^-1/2
+  QueryScalarIfGiven        ///< query_pre_attn_scalar^-1/2, by default head_dim^-1/2
 };
 
 /// Keys of the temperature of queries.

@@ -22,9 +22,12 @@ inline double hf_positive(const JsonKeys& keys, const char* key, double value) {
 inline std::optional<double> hf_softmax_scale(const JsonKeys& config, HfScale scores,
                                               Index head_dim) {
   switch (scores) {
-    case HfScale::QueryScalar: {
+    case HfScale::QueryScalar:
+    case HfScale::QueryScalarIfGiven: {
       constexpr auto key = "query_pre_attn_scalar";
-      return 1 / std::sqrt(hf_positive(config, key, config.real(key).value_or(256)));
+      const auto given = config.real(key);
+      if (!given && scores == HfScale::QueryScalarIfGiven) return std::nullopt;
+      return 1 / std::sqrt(hf_positive(config, key, given.value_or(256)));
     }
     case HfScale::One:
       config.find("query_pre_attn_scalar");  // present in Gemma 3n's files, but not read by its
