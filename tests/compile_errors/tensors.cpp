@@ -62,7 +62,7 @@ void program(Row<float, 4>& row4, Row<float, 3>& row3, Column<float, 4>& column4
   (void)posenc::HeadsView<user::Known16>{}, (void)posenc::HeadsView<const posenc::Half>{};
   (void)posenc::EmbeddingsView<posenc::Bfloat16>{}, (void)posenc::HeadsView<Eigen::half>{};
 #elif CASE == 1
-  // error: posenc::bshd takes row-major tensors x(b, s, h, d) ... this one is column-major ... If it is indexed x(d, h, s, b), write dhsb(x). If it is indexed x(b, s, h, d), its features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)
+  // error: posenc::bshd takes row-major tensors x(b, s, h, d), but this one is column-major, as Eigen's matrices and column vectors are. If it is indexed x(d, h, s, b), write dhsb(x). If it is indexed x(b, s, h, d), its features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)
   (void)posenc::bshd(column4);
 #elif CASE == 2
   // error: posenc::bhsd takes row-major tensors x(b, h, s, d) ... this one is column-major ... If it is indexed x(d, s, h, b), write dshb(x). If it is indexed x(b, h, s, d), its features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)
@@ -80,7 +80,7 @@ void program(Row<float, 4>& row4, Row<float, 3>& row3, Column<float, 4>& column4
   // error: posenc::sd takes row-major tensors x(s, d) ... this one is column-major ... If it is indexed x(d, s), write ds(x). If it is indexed x(s, d), its features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)
   (void)posenc::sd(columns);
 #elif CASE == 7
-  // error: posenc::dhsb takes column-major tensors x(d, h, s, b) ... this one is row-major ... If it is indexed x(b, s, h, d), write bshd(x). If it is indexed x(d, h, s, b), its features are not contiguous: copy it to a column-major tensor (Eigen::ColMajor)
+  // error: posenc::dhsb takes column-major tensors x(d, h, s, b), but this one is row-major. If it is indexed x(b, s, h, d), write bshd(x). If it is indexed x(d, h, s, b), its features are not contiguous: copy it to a column-major tensor (Eigen::ColMajor)
   (void)posenc::dhsb(row4);
 #elif CASE == 8
   // error: posenc::dshb takes column-major tensors x(d, s, h, b) ... this one is row-major ... If it is indexed x(b, h, s, d), write bhsd(x). If it is indexed x(d, s, h, b), its features are not contiguous: copy it to a column-major tensor (Eigen::ColMajor)
@@ -98,7 +98,7 @@ void program(Row<float, 4>& row4, Row<float, 3>& row3, Column<float, 4>& column4
   // error: posenc::ds takes column-major tensors x(d, s) ... this one is row-major ... If it is indexed x(s, d), write sd(x). If it is indexed x(d, s), its features are not contiguous: copy it to a column-major tensor (Eigen::ColMajor)
   (void)posenc::ds(rows);
 #elif CASE == 13
-  // error: posenc::table_view takes row-major tensors only
+  // error: posenc::table_view takes row-major tensors only, but this one is column-major: make it row-major (Eigen::RowMajor)
   (void)posenc::table_view(columns);
 #elif CASE == 14
   // error: posenc::bhqk takes row-major tensors only

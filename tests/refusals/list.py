@@ -40,7 +40,7 @@ def arguments(text, start):
             else:
                 current.append(("string", words))
             continue
-        if piece.startswith("//"):
+        if piece.startswith("//") or piece == "\\":  # a comment, or the end of a line of a macro
             continue
         if piece in "([{":
             depth += 1
@@ -107,7 +107,9 @@ def refusals(path):
             continue  # the message comes from the caller
         if error != "compile time":
             parts = [part for argument in found[bool(call.group(1)):] for part in argument + [("end", "")]]
-        yield error, forms_of(parts), re.sub(r"(\{\}\s*)+", "{} ", message).strip()
+        if error != "compile time":
+            message = re.sub(r"(\{\}\s*)+", "{} ", message)
+        yield error, forms_of(parts), message.strip()
 
 
 def joined_strings(path):
@@ -127,6 +129,8 @@ def shown_by(error, forms, tests, expected):
         # Other tests repeat the first words, up to the first full stop, semicolon or comma.
         start = re.split(r"[;.,(]", message)[0].strip()
         start = start if len(start) >= 20 else message
+        if len(forms[0]) > 1:  # a macro puts names between the words
+            return shown_form(forms[0], [(name, " ".join(parts)) for name, parts in expected])
         return next((name for name, text in tests if start in text), None)
     found = [shown_form(form, tests) for form in forms]
     return None if None in found else found[0]

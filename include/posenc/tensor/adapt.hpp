@@ -140,12 +140,10 @@ constexpr AdaptError adapt_error() {
   }
 }
 
-template <class Arg, std::size_t Rank>
-inline constexpr bool fits_row_major =
-    adapt_error<Arg, Rank, StorageOrder::RowMajor>() != AdaptError::WrongStorageOrder;
-template <class Arg, std::size_t Rank>
-inline constexpr bool fits_column_major =
-    adapt_error<Arg, Rank, StorageOrder::ColumnMajor>() != AdaptError::WrongStorageOrder;
+/// False if only the storage order of an argument is wrong. Other errors have their own messages.
+template <class Arg, std::size_t Rank, StorageOrder Required>
+inline constexpr bool fits_order =
+    adapt_error<Arg, Rank, Required>() != AdaptError::WrongStorageOrder;
 
 /// Returns the Strided of x, for either storage order.
 template <class Arg, std::size_t Rank, class X>
@@ -223,27 +221,42 @@ ScoresView<T> scores_view(const Strided<T, Rank>& tensor, int batch, int heads, 
 
 }  // namespace detail
 
+// Rules of the adapters, which reject an X of the other storage order: rank and name of the adapter,
+// the indices of its tensors, and name and indices of the adapter of the other order.
+#define POSENC_DETAIL_ROW_MAJOR(rank, name, x, other_name, other_x)                            \
+  static_assert(                                                                               \
+      detail::fits_order<X, rank, detail::StorageOrder::RowMajor>,                             \
+      "posenc::" name " takes row-major tensors x(" x                                          \
+      "), but this one is column-major, as Eigen's matrices and column vectors are. If it is " \
+      "indexed x(" other_x "), write " other_name "(x). If it is indexed x(" x                 \
+      "), its features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)")
+#define POSENC_DETAIL_COLUMN_MAJOR(rank, name, x, other_name, other_x)                             \
+  static_assert(detail::fits_order<X, rank, detail::StorageOrder::ColumnMajor>,                    \
+                "posenc::" name " takes column-major tensors x(" x                                 \
+                "), but this one is row-major. If it is indexed x(" other_x "), write " other_name \
+                "(x). If it is indexed x(" x                                                       \
+                "), its features are not contiguous: copy it to a "                                \
+                "column-major tensor (Eigen::ColMajor)")
+#define POSENC_DETAIL_ROW_MAJOR_ONLY(rank, name)                             \
+  static_assert(detail::fits_order<X, rank, detail::StorageOrder::RowMajor>, \
+                "posenc::" name                                              \
+                " takes row-major tensors only, but this one is "            \
+                "column-major: make it row-major (Eigen::RowMajor)")
+
 // ---- heads and embeddings ----
 
 /// Views a row-major x(b, s, h, d) as heads.
 ///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto bshd(X&& x) {
-  static_assert(detail::fits_row_major<X, 4>,
-                "posenc::bshd takes row-major tensors x(b, s, h, d), but this one is column-major. "
-                "If it is indexed x(d, h, s, b), write dhsb(x). If it is indexed x(b, s, h, d), "
-                "its features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)");
+  POSENC_DETAIL_ROW_MAJOR(4, "bshd", "b, s, h, d", "dhsb", "d, h, s, b");
   return detail::heads_view(detail::describe<X, 4>("bshd", x), 0, 1, 2);
 }
 /// Views a column-major x(d, h, s, b) as heads.
 ///   Throws: ShapeError unless the first axis is contiguous
 template <class X>
 auto dhsb(X&& x) {
-  static_assert(
-      detail::fits_column_major<X, 4>,
-      "posenc::dhsb takes column-major tensors x(d, h, s, b), but this one is row-major. If it is "
-      "indexed x(b, s, h, d), write bshd(x). If it is indexed x(d, h, s, b), its features are not "
-      "contiguous: copy it to a column-major tensor (Eigen::ColMajor)");
+  POSENC_DETAIL_COLUMN_MAJOR(4, "dhsb", "d, h, s, b", "bshd", "b, s, h, d");
   return detail::heads_view(detail::describe<X, 4>("dhsb", x), 0, 1, 2);
 }
 
@@ -251,21 +264,14 @@ auto dhsb(X&& x) {
 ///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto bhsd(X&& x) {
-  static_assert(detail::fits_row_major<X, 4>,
-                "posenc::bhsd takes row-major tensors x(b, h, s, d), but this one is column-major. "
-                "If it is indexed x(d, s, h, b), write dshb(x). If it is indexed x(b, h, s, d), "
-                "its features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)");
+  POSENC_DETAIL_ROW_MAJOR(4, "bhsd", "b, h, s, d", "dshb", "d, s, h, b");
   return detail::heads_view(detail::describe<X, 4>("bhsd", x), 0, 2, 1);
 }
 /// Views a column-major x(d, s, h, b) as heads.
 ///   Throws: ShapeError unless the first axis is contiguous
 template <class X>
 auto dshb(X&& x) {
-  static_assert(
-      detail::fits_column_major<X, 4>,
-      "posenc::dshb takes column-major tensors x(d, s, h, b), but this one is row-major. If it is "
-      "indexed x(b, h, s, d), write bhsd(x). If it is indexed x(d, s, h, b), its features are not "
-      "contiguous: copy it to a column-major tensor (Eigen::ColMajor)");
+  POSENC_DETAIL_COLUMN_MAJOR(4, "dshb", "d, s, h, b", "bhsd", "b, h, s, d");
   return detail::heads_view(detail::describe<X, 4>("dshb", x), 0, 2, 1);
 }
 
@@ -273,20 +279,14 @@ auto dshb(X&& x) {
 ///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto shd(X&& x) {
-  static_assert(detail::fits_row_major<X, 3>,
-                "posenc::shd takes row-major tensors x(s, h, d), but this one is column-major. If "
-                "it is indexed x(d, h, s), write dhs(x). If it is indexed x(s, h, d), its features "
-                "are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)");
+  POSENC_DETAIL_ROW_MAJOR(3, "shd", "s, h, d", "dhs", "d, h, s");
   return detail::heads_view(detail::describe<X, 3>("shd", x), -1, 0, 1);
 }
 /// Views a column-major x(d, h, s) as heads of one sequence; B = 1.
 ///   Throws: ShapeError unless the first axis is contiguous
 template <class X>
 auto dhs(X&& x) {
-  static_assert(detail::fits_column_major<X, 3>,
-                "posenc::dhs takes column-major tensors x(d, h, s), but this one is row-major. If "
-                "it is indexed x(s, h, d), write shd(x). If it is indexed x(d, h, s), its features "
-                "are not contiguous: copy it to a column-major tensor (Eigen::ColMajor)");
+  POSENC_DETAIL_COLUMN_MAJOR(3, "dhs", "d, h, s", "shd", "s, h, d");
   return detail::heads_view(detail::describe<X, 3>("dhs", x), -1, 0, 1);
 }
 
@@ -294,20 +294,14 @@ auto dhs(X&& x) {
 ///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto hsd(X&& x) {
-  static_assert(detail::fits_row_major<X, 3>,
-                "posenc::hsd takes row-major tensors x(h, s, d), but this one is column-major. If "
-                "it is indexed x(d, s, h), write dsh(x). If it is indexed x(h, s, d), its features "
-                "are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)");
+  POSENC_DETAIL_ROW_MAJOR(3, "hsd", "h, s, d", "dsh", "d, s, h");
   return detail::heads_view(detail::describe<X, 3>("hsd", x), -1, 1, 0);
 }
 /// Views a column-major x(d, s, h) as heads of one sequence; B = 1.
 ///   Throws: ShapeError unless the first axis is contiguous
 template <class X>
 auto dsh(X&& x) {
-  static_assert(detail::fits_column_major<X, 3>,
-                "posenc::dsh takes column-major tensors x(d, s, h), but this one is row-major. If "
-                "it is indexed x(h, s, d), write hsd(x). If it is indexed x(d, s, h), its features "
-                "are not contiguous: copy it to a column-major tensor (Eigen::ColMajor)");
+  POSENC_DETAIL_COLUMN_MAJOR(3, "dsh", "d, s, h", "hsd", "h, s, d");
   return detail::heads_view(detail::describe<X, 3>("dsh", x), -1, 1, 0);
 }
 
@@ -315,21 +309,14 @@ auto dsh(X&& x) {
 ///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto head_sd(X&& x) {
-  static_assert(
-      detail::fits_row_major<X, 2>,
-      "posenc::head_sd takes row-major tensors x(s, d), but this one is column-major, as column "
-      "vectors are too. If it is indexed x(d, s), write head_ds(x). If it is indexed x(s, d), its "
-      "features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)");
+  POSENC_DETAIL_ROW_MAJOR(2, "head_sd", "s, d", "head_ds", "d, s");
   return detail::heads_view(detail::describe<X, 2>("head_sd", x), -1, 0, -1);
 }
 /// Views a column-major x(d, s), one token per column, as one head of one sequence; B = H = 1.
 ///   Throws: ShapeError unless the first axis is contiguous
 template <class X>
 auto head_ds(X&& x) {
-  static_assert(detail::fits_column_major<X, 2>,
-                "posenc::head_ds takes column-major tensors x(d, s), but this one is row-major. If "
-                "it is indexed x(s, d), write head_sd(x). If it is indexed x(d, s), its features "
-                "are not contiguous: copy it to a column-major tensor (Eigen::ColMajor)");
+  POSENC_DETAIL_COLUMN_MAJOR(2, "head_ds", "d, s", "head_sd", "s, d");
   return detail::heads_view(detail::describe<X, 2>("head_ds", x), -1, 0, -1);
 }
 
@@ -337,20 +324,14 @@ auto head_ds(X&& x) {
 ///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto bsd(X&& x) {
-  static_assert(detail::fits_row_major<X, 3>,
-                "posenc::bsd takes row-major tensors x(b, s, d), but this one is column-major. If "
-                "it is indexed x(d, s, b), write dsb(x). If it is indexed x(b, s, d), its features "
-                "are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)");
+  POSENC_DETAIL_ROW_MAJOR(3, "bsd", "b, s, d", "dsb", "d, s, b");
   return detail::embeddings_view(detail::describe<X, 3>("bsd", x), 0, 1);
 }
 /// Views a column-major x(d, s, b) as embeddings.
 ///   Throws: ShapeError unless the first axis is contiguous
 template <class X>
 auto dsb(X&& x) {
-  static_assert(detail::fits_column_major<X, 3>,
-                "posenc::dsb takes column-major tensors x(d, s, b), but this one is row-major. If "
-                "it is indexed x(b, s, d), write bsd(x). If it is indexed x(d, s, b), its features "
-                "are not contiguous: copy it to a column-major tensor (Eigen::ColMajor)");
+  POSENC_DETAIL_COLUMN_MAJOR(3, "dsb", "d, s, b", "bsd", "b, s, d");
   return detail::embeddings_view(detail::describe<X, 3>("dsb", x), 0, 1);
 }
 
@@ -358,21 +339,14 @@ auto dsb(X&& x) {
 ///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto sd(X&& x) {
-  static_assert(
-      detail::fits_row_major<X, 2>,
-      "posenc::sd takes row-major tensors x(s, d), but this one is column-major, as column vectors "
-      "are too. If it is indexed x(d, s), write ds(x). If it is indexed x(s, d), its features are "
-      "not contiguous: copy it to a row-major tensor (Eigen::RowMajor)");
+  POSENC_DETAIL_ROW_MAJOR(2, "sd", "s, d", "ds", "d, s");
   return detail::embeddings_view(detail::describe<X, 2>("sd", x), -1, 0);
 }
 /// Views a column-major x(d, s), one token per column, as embeddings of one sequence; B = 1.
 ///   Throws: ShapeError unless the first axis is contiguous
 template <class X>
 auto ds(X&& x) {
-  static_assert(detail::fits_column_major<X, 2>,
-                "posenc::ds takes column-major tensors x(d, s), but this one is row-major. If it "
-                "is indexed x(s, d), write sd(x). If it is indexed x(d, s), its features are not "
-                "contiguous: copy it to a column-major tensor (Eigen::ColMajor)");
+  POSENC_DETAIL_COLUMN_MAJOR(2, "ds", "d, s", "sd", "s, d");
   return detail::embeddings_view(detail::describe<X, 2>("ds", x), -1, 0);
 }
 
@@ -382,9 +356,7 @@ auto ds(X&& x) {
 ///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto table_view(X&& x) {
-  static_assert(detail::fits_row_major<X, 2>,
-                "posenc::table_view takes row-major tensors only, but this one is column-major: "
-                "make it row-major (Eigen::RowMajor)");
+  POSENC_DETAIL_ROW_MAJOR_ONLY(2, "table_view");
   const auto t = detail::describe<X, 2>("table_view", x);
   return MatrixView<typename decltype(t)::Element>{t.data, t.extents[0], t.extents[1],
                                                    t.strides[0]};
@@ -394,9 +366,7 @@ auto table_view(X&& x) {
 ///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto bhqk(X&& x) {
-  static_assert(detail::fits_row_major<X, 4>,
-                "posenc::bhqk takes row-major tensors only, but this one is column-major: make it "
-                "row-major (Eigen::RowMajor)");
+  POSENC_DETAIL_ROW_MAJOR_ONLY(4, "bhqk");
   return detail::scores_view(detail::describe<X, 4>("bhqk", x), 0, 1, 2);
 }
 
@@ -404,9 +374,7 @@ auto bhqk(X&& x) {
 ///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto hqk(X&& x) {
-  static_assert(detail::fits_row_major<X, 3>,
-                "posenc::hqk takes row-major tensors only, but this one is column-major: make it "
-                "row-major (Eigen::RowMajor)");
+  POSENC_DETAIL_ROW_MAJOR_ONLY(3, "hqk");
   return detail::scores_view(detail::describe<X, 3>("hqk", x), -1, 0, 1);
 }
 
@@ -415,9 +383,7 @@ auto hqk(X&& x) {
 ///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto qk(X&& x) {
-  static_assert(detail::fits_row_major<X, 2>,
-                "posenc::qk takes row-major tensors only, but this one is column-major: make it "
-                "row-major (Eigen::RowMajor)");
+  POSENC_DETAIL_ROW_MAJOR_ONLY(2, "qk");
   return detail::scores_view(detail::describe<X, 2>("qk", x), -1, -1, 0);
 }
 
@@ -425,9 +391,7 @@ auto qk(X&& x) {
 ///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto bk(X&& x) {
-  static_assert(detail::fits_row_major<X, 2>,
-                "posenc::bk takes row-major tensors only, but this one is column-major: make it "
-                "row-major (Eigen::RowMajor)");
+  POSENC_DETAIL_ROW_MAJOR_ONLY(2, "bk");
   return detail::scores_view(detail::describe<X, 2>("bk", x), 0, -1, -1);
 }
 
@@ -436,9 +400,7 @@ auto bk(X&& x) {
 ///   Throws: ShapeError unless the last axis is contiguous
 template <class X>
 auto bhq(X&& x) {
-  static_assert(detail::fits_row_major<X, 3>,
-                "posenc::bhq takes row-major tensors only, but this one is column-major: make it "
-                "row-major (Eigen::RowMajor)");
+  POSENC_DETAIL_ROW_MAJOR_ONLY(3, "bhq");
   const auto t = detail::describe<X, 3>("bhq", x);
   return LseView<typename decltype(t)::Element>{t.data,       t.extents[0], t.extents[1],
                                                 t.extents[2], t.strides[0], t.strides[1]};
