@@ -40,7 +40,7 @@ function(violation header rule)
 endfunction()
 
 file(GLOB_RECURSE headers RELATIVE "${INCLUDE_DIR}/posenc" "${INCLUDE_DIR}/posenc/*")
-list(FILTER headers EXCLUDE REGEX "README\\.md$")
+list(FILTER headers EXCLUDE REGEX "\\.md$")
 if(NOT headers)
   message(FATAL_ERROR "no headers under ${INCLUDE_DIR}/posenc")
 endif()
