@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: MIT
-// The lines of extending.md: a bias with a gradient, a frequency rule and a rotary encoding of one's
+// The lines of extending.md: biases with gradients, a frequency rule and a rotary encoding of one's
 // own, with checks of what posenc requires of them.
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/attention_backward.hpp>
 #include <posenc/concepts.hpp>
+#include <posenc/core/error.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/rotary/rope.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <iostream>
+#include <numeric>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -78,6 +82,61 @@ class NearBias {
 static_assert(posenc::ScoreBias<NearBias, float>);
 static_assert(posenc::DistanceBias<NearBias, float>);
 static_assert(posenc::LearnedScoreBias<NearBias, float, std::vector<double>>);
+
+/// Bias -exp(weights[head] . query) |query - key|: each query selects how far it attends.
+class SlopeOfQuery {
+ public:
+  using Tile = posenc::QueryBiasTile<double>;
+
+  SlopeOfQuery(std::vector<double> weights, Index heads)
+      : weights_(std::move(weights)), heads_(heads) {}
+
+  Index heads() const { return heads_; }
+  void check(const char* function, const posenc::HeadsView<const double>& q) const {
+    if (q.dim * heads_ == static_cast<Index>(weights_.size())) return;
+    throw posenc::ShapeError(std::string(function) + ": SlopeOfQuery has other channels than q");
+  }
+
+  void add(const Tile& tile, posenc::MatrixView<double> scores) const {
+    for (Index i = 0; i < scores.rows; ++i) {
+      const double slope = this->slope(tile, i);
+      for (Index j = 0; j < scores.cols; ++j) scores.row(i)[j] -= slope * distance(tile, i, j);
+    }
+  }
+
+  std::vector<double> zero_gradient() const { return std::vector<double>(weights_.size()); }
+  void add_gradient(const Tile& tile, posenc::MatrixView<const double> grad,
+                    const posenc::QueryBiasGradients<double>& to,
+                    std::vector<double>& gradient) const {
+    const Index dim = tile.block.q.dim, first = tile.tokens.head * dim;
+    for (Index i = 0; i < grad.rows; ++i) {
+      double of_exponent = 0;
+      for (Index j = 0; j < grad.cols; ++j) of_exponent -= grad.row(i)[j] * distance(tile, i, j);
+      of_exponent *= slope(tile, i);
+      for (Index d = 0; d < dim; ++d) {
+        const auto n = static_cast<std::size_t>(first + d);
+        gradient[n] += of_exponent * tile.query(i)[d];
+        to.queries.row(i)[d] += of_exponent * weights_[n];
+      }
+    }
+  }
+
+ private:
+  double slope(const Tile& tile, Index i) const {
+    const Index dim = tile.block.q.dim;
+    const double* const weights = weights_.data() + tile.tokens.head * dim;
+    return std::exp(std::inner_product(weights, weights + dim, tile.query(i), 0.0));
+  }
+  static double distance(const Tile& tile, Index i, Index j) {
+    return std::abs(tile.tokens.query_positions[static_cast<std::size_t>(i)] -
+                    tile.tokens.key_positions[static_cast<std::size_t>(j)]);
+  }
+
+  std::vector<double> weights_;  ///< [heads, channels of q]
+  Index heads_;
+};
+
+static_assert(posenc::DifferentiableQueryBias<SlopeOfQuery, double, std::vector<double>>);
 
 /// Frequency rule: wavelengths from `shortest` to `longest` tokens in a geometric sequence.
 struct Wavelengths {
@@ -178,15 +237,19 @@ class Heads {
 
 const posenc::AttentionOptions<double> causal{.causal = posenc::Causal::TopLeft};
 
-double loss(const mine::NearBias& bias, Heads weight, std::vector<double>* gradient = nullptr) {
-  Heads q(1), k(2), v(3), out;
+template <class Bias>
+double loss(const Bias& bias, Heads weight, std::vector<double>* gradient = nullptr,
+            Heads q = Heads(1), Heads* grad_q = nullptr) {
+  Heads k(2), v(3), out;
   std::vector<double> lse_memory(static_cast<std::size_t>(heads * seq));
   const posenc::LseView<double> lse{
       .data = lse_memory.data(), .batch = 1, .heads = heads, .queries = seq};
   posenc::attention(q.view(), k.view(), v.view(), out.view(), causal, bias, {.lse = lse});
   if (gradient != nullptr) {
-    posenc::attention_backward<double>(q.view(), k.view(), v.view(), out.view(), lse, weight.view(),
-                                       {}, causal, bias, *gradient);
+    posenc::AttentionGradients<double> gradients;
+    if (grad_q != nullptr) gradients.q = grad_q->view();
+    posenc::attention_backward(q.view(), k.view(), v.view(), out.view(), lse, weight.view(),
+                               gradients, causal, bias, *gradient);
   }
   return out.dot(weight);
 }
@@ -215,6 +278,29 @@ void bias() {
                              loss(mine::NearBias({0.5, -1 - 1e-5}, 4), weight)) /
                             2e-5;
   expect(std::abs(gradient[1] - difference) < 1e-8, "the gradient is the derivative");
+}
+
+void query_bias() {
+  std::vector<double> weights(static_cast<std::size_t>(heads * dim), 0.125);
+  const Heads weight(4);
+  Heads q(1), grad_q;
+  const mine::SlopeOfQuery bias(weights, heads);
+  auto gradient = bias.zero_gradient();
+  loss(bias, weight, &gradient, q, &grad_q);
+  const auto difference = [&](double& number) {
+    const double before = number;
+    const auto loss_at = [&](double x) {
+      number = x;
+      return loss(mine::SlopeOfQuery(weights, heads), weight, nullptr, q);
+    };
+    const double above = loss_at(before + 1e-5), below = loss_at(before - 1e-5);
+    number = before;
+    return (above - below) / 2e-5;
+  };
+  expect(std::abs(gradient[20] - difference(weights[20])) < 1e-7,
+         "the gradient of the weights is the derivative");
+  expect(std::abs(grad_q.view().row(0, 5, 1)[3] - difference(q.view().row(0, 5, 1)[3])) < 1e-7,
+         "the gradient of the queries includes the bias");
 }
 
 /// Returns the scores of the first query, at position `first`, with keys from `first` on.
@@ -268,6 +354,7 @@ void rotary() {
 
 int main() {
   bias();
+  query_bias();
   rule();
   rotary();
   if (failures == 0) std::cout << "all claims of extending.md hold\n";

@@ -7,6 +7,7 @@
 #include <posenc/tensor/view.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <span>
 
 // Position enters attention at three points. Each point has one concept, one type that does
@@ -100,7 +101,7 @@ struct TokenSpan {
 };
 
 /// (3) Score bias that depends on tokens, not on positions alone: S += B(query row, head, key).
-/// Examples are biases of a query's channels or of gates of the keys. It replaces a ScoreBias and
+/// Examples are biases of gates of the keys. It replaces a ScoreBias and
 /// obeys the same laws, except that it may depend on the tokens in its argument.
 /// An optional check() is called for each sequence before anything is written. A bias that has no
 /// data for these tokens throws there; add() must not throw.
@@ -110,6 +111,51 @@ template <class B, class T>
 concept TokenBias = Scalar<T> &&
     requires(const B& bias, const TokenTile& tokens, const MatrixView<Compute<T>>& tile) {
   bias.add(tokens, tile);
+};
+
+/// Queries of some heads of one sequence, whose scores a thread computes together.
+template <class T>
+struct QueryBiasBlock {
+  HeadsView<const T> q = {};         ///< attention's queries
+  Compute<T> scale = 1;              ///< factor of q k
+  Index batch = 0,                   ///< batch row of q
+      first_query = 0, queries = 0,  ///< queries, counted in the batch row of q
+      first_head = 0, heads = 0;     ///< query heads, which share a KV head
+  std::byte* scratch = nullptr;      ///< memory for scratch_bytes(), aligned to 64 bytes
+};
+
+/// Queries of one head of a block, and keys of one tile.
+template <class T>
+struct QueryBiasTile {
+  const QueryBiasBlock<T>& block;          ///< block that the queries are part of
+  TokenTile tokens = {};                   ///< queries and keys
+  MatrixView<const Compute<T>> keys = {};  ///< [keys, D]; no data unless the bias has reads_keys
+
+  /// Returns the channels of query i of the tile.
+  const T* query(Index i) const noexcept {
+    return block.q.row(tokens.batch, tokens.first_query + i, tokens.head);
+  }
+};
+
+/// Gradients of the queries and keys of a tile, which a QueryBias adds to.
+template <class T>
+struct QueryBiasGradients {
+  MatrixView<Compute<T>> queries = {},  ///< [queries, D]
+      keys = {};                        ///< [keys, D]; no data if it is not requested
+};
+
+/// (3) Score bias that reads queries or keys: S += B(q, k, tokens), such as a RelativeBias. It
+/// replaces a ScoreBias and obeys the same laws, except that it may depend on the tile in its
+/// argument. The scores are [queries, keys] of the tile. A bias that declares
+/// `static constexpr bool reads_keys = true` gets the keys as rows.
+///   Optional: heads(); check(function, q), which throws before anything is written if the bias
+///             does not fit q. For products that all tiles of a block need: scratch_bytes(block)
+///             returns the size of a thread's memory for a block with the maximum of queries, and
+///             begin(block) is called before the block's first tile
+template <class B, class T>
+concept QueryBias = Scalar<T> &&
+    requires(const B& bias, const QueryBiasTile<T>& tile, const MatrixView<Compute<T>>& scores) {
+  bias.add(tile, scores);
 };
 
 /// (3) Score bias with learned parameters. add_gradient() takes the gradient of a tile of scores of
@@ -135,6 +181,22 @@ concept LearnedTokenBias = TokenBias<B, T> &&
     requires(const B& bias, const TokenTile& tokens, MatrixView<const Compute<T>> grad,
              Gradient& gradient) {
   bias.add_gradient(tokens, grad, gradient);
+};
+
+/// (3) Query bias with a backward pass. add_gradient() takes the gradient of a tile of scores. It
+/// adds the gradients of the tile's queries and keys to `to`, and that of the parameters to
+/// `gradient`: what zero_gradient() returns, or NoGradient if there are no parameters.
+///   Optional: scratch_bytes(block, gradient) and begin(block, gradient), as for scores. With
+///             end(block, gradient) as well, the bias keeps the sums of a block in this memory.
+///             end() adds them to the caller's gradient, in the order of blocks. Then
+///             check_gradient(function, gradient) throws before anything is written, and
+///             write_zeros(gradient) is called instead if there are no scores
+///   Laws: those of LearnedScoreBias
+template <class B, class T, class Gradient>
+concept DifferentiableQueryBias = QueryBias<B, T> &&
+    requires(const B& bias, const QueryBiasTile<T>& tile, const MatrixView<const Compute<T>>& grad,
+             const QueryBiasGradients<T>& to, Gradient& gradient) {
+  bias.add_gradient(tile, grad, to, gradient);
 };
 
 /// Additive encoding that adds nothing.

@@ -53,7 +53,7 @@ struct Of : StageCase<Tier, T> {
   All<Of> all(posenc::detail::ScratchArenas& arenas, const Bias& bias) const {
     return allocate_from(arenas, [&](ArenaAllocator& c) {
       return All<Of>{{this->plan, this->rows(), c},
-                     {bias, T{1}, this->rows(), this->queries(), c},
+                     {this->plan, bias, this->rows(), this->queries(), true, c},
                      c.allocate<ActiveLanes>(StageCase<Tier, T>::Block::strips(this->rows()))};
     });
   }

@@ -28,7 +28,7 @@ template <class TheTier, class T>
 class StageCase {
  public:
   using Tier = TheTier;
-  using Scores = posenc::detail::Scores<Tier, T, posenc::detail::ErasedBias<T>, T>;
+  using Scores = posenc::detail::Scores<Tier, T, T>;
   using Block = typename Scores::Block;
 
   Case<T> tensors;

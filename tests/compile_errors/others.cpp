@@ -6,6 +6,9 @@ struct AddByReference {
   void add(posenc::Index, std::span<const double>, std::span<const double>,
            posenc::MatrixView<float>&) const {}
 };
+struct AddToTile {
+  void add(const posenc::QueryBiasTile<float>&, posenc::MatrixView<float>) const {}
+};
 struct ForwardOnly {
   ForwardOnly(posenc::Index in, posenc::Index out, bool) : in_(in), out_(out) {}
   posenc::Index in_dim() const { return in_; }
@@ -227,7 +230,7 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   attention_backward(bshd(q), bshd(q), bshd(q), bshd(out), posenc::bhq(x), bshd(out),
                      posenc::AttentionGradients<float>{}, {.causal = Causal::No}, user::NoAdd{});
 #elif CASE == 45
-  // error: posenc::attention_backward: the gradient of a RelativeBias is a RelativeGradient
+  // error: posenc::attention_backward: bias_gradient must be what bias.zero_gradient() returns
   posenc::TableGradient of_table(1, 1);
   attention_backward(bshd(q), bshd(q), bshd(q), bshd(out), posenc::bhq(x), bshd(out),
                      posenc::AttentionGradients<float>{}, {.causal = Causal::No},
@@ -260,7 +263,7 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   // error: posenc: elements of a mask must be bool
   attention(bshd(q), bshd(q), bshd(q), bshd(out), {.keep = posenc::bhqk(bytes)});
 #elif CASE == 53
-  // error: posenc::attention: Bias must provide add(head, query_positions ... with the tile by value
+  // error: posenc::attention: Bias must provide add(head, query_positions ... with the tile of scores by value
   attention(bshd(q), bshd(q), bshd(q), bshd(out), {.causal = Causal::No}, user::AddByReference{});
 #elif CASE == 54
   // error: posenc::IndexSpan: lengths, starts and offsets are posenc::Index
@@ -320,6 +323,11 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
 #elif CASE == 71
   // error: posenc: additive encodings take (x, positions)
   sinusoidal.add_to(bsd(x));
+#elif CASE == 72
+  // error: posenc::attention_backward: the bias must provide add_gradient(tile, grad, to, gradient)
+  attention_backward(bshd(q), bshd(q), bshd(q), bshd(out), posenc::bhq(x), bshd(out),
+                     posenc::AttentionGradients<float>{}, {.causal = Causal::No},
+                     user::AddToTile{});
 #endif
   (void)q, (void)out, (void)doubles, (void)x, (void)wide, (void)constant, (void)constant3;
   (void)halves, (void)y, (void)integers, (void)rows, (void)constant_rows, (void)device;

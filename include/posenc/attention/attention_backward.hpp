@@ -38,8 +38,8 @@ POSENC_DETAIL_CALL_RULE(
 ///             Dropout drops the same probabilities, because its seed is in the options
 ///   Bias:     must be that of the call as well. With bias_gradient, as bias.zero_gradient()
 ///             returns it, the gradient of its parameters is added to bias_gradient; see
-///             LearnedScoreBias. The gradient of a RelativeBias<T> is a RelativeGradient<T>; the
-///             gradients of q and k include those of its products
+///             LearnedScoreBias. The gradients of q and k include those of a QueryBias. The
+///             gradient of a RelativeBias<T> is a RelativeGradient<T>
 ///   Device:   as for attention(); heads are distributed over threads, and, if there are fewer
 ///             heads than threads, blocks of their queries as well
 ///   Aliasing: gradients must not overlap each other or any input

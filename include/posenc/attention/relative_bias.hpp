@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/gradients.hpp>
+#include <posenc/concepts.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/double_double.hpp>
 #include <posenc/core/error.hpp>
@@ -9,6 +11,7 @@
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <span>
 #include <type_traits>
@@ -49,6 +52,15 @@ struct RelativeIndex {
   Index first = 0;                                   ///< distance of entry 0
   BeyondTable beyond = BeyondTable::Unspecified;     ///< required
   std::span<const Index> rows = {};                  ///< row of each entry, see deberta_rows()
+};
+
+/// Output views of attention_backward() for a RelativeBias<T>. Gradients of tables are accumulated;
+/// the gradient of RelativeBias::queries is overwritten. A view without data is not computed.
+template <Scalar T>
+struct RelativeGradient {
+  HeadsView<Compute<T>> table = {};      ///< [1, R, H or 1, W], as the table
+  HeadsView<Compute<T>> key_table = {};  ///< [1, R, H or 1, D], as the table of keys
+  HeadsView<T> queries = {};             ///< [B, Sq, H, W]
 };
 
 /// Bias that depends on the query, by products with a table of relative positions. A score of query
@@ -94,6 +106,55 @@ struct RelativeBias {
   RelativeScale scale = RelativeScale::Unspecified;  ///< required
   HeadsView<const T> queries = {};                   ///< x; attention's q if omitted
   HeadsView<const T> key_table = {};                 ///< multiplied with the keys, unless omitted
+
+  /// Functions of a DifferentiableQueryBias. They take the blocks and tiles of attention alone,
+  /// whose types select the implementations in detail/relative_functions.hpp.
+  void check(const char* function, const auto& call) const {
+    check_relative(function, *this, call);
+  }
+  std::size_t scratch_bytes(const auto& block) const { return relative_bytes(block, *this); }
+  void begin(const auto& block) const { begin_relative(block, *this); }
+  template <std::derived_from<QueryBiasTile<T>> Tile>
+  void add(const Tile& tile, const MatrixView<Compute<T>>& scores) const {
+    add_relative(tile, scores);
+  }
+  RelativeGradient<T> zero_gradient() const noexcept { return {}; }
+  void check_gradient(const char* function, const RelativeGradient<T>& gradient) const {
+    const auto check = [function](const char* name, const auto& of,
+                                  const HeadsView<const T>& view) {
+      if (of.data == nullptr) return;
+      detail::check_extents(function, name, of);
+      if (detail::is_omitted(view)) {
+        detail::fail<ShapeError>(function, name, " ", of.extents(),
+                                 " needs the tensor, which is omitted");
+      }
+      if (of.extents() != view.extents()) {
+        detail::fail<ShapeError>(function, name, " ", of.extents(),
+                                 " must have the shape of its tensor ", view.extents());
+      }
+      detail::check_output(function, name, of);
+    };
+    check("RelativeGradient::table", gradient.table, table);
+    check("RelativeGradient::key_table", gradient.key_table, key_table);
+    check("RelativeGradient::queries", gradient.queries, queries);
+  }
+  void write_zeros(const RelativeGradient<T>& gradient) const {
+    detail::write_zeros(gradient.queries);
+  }
+  std::size_t scratch_bytes(const auto& block, const RelativeGradient<T>& gradient) const {
+    return relative_bytes(block, *this, gradient);
+  }
+  void begin(const auto& block, const RelativeGradient<T>& gradient) const {
+    begin_relative(block, *this, gradient);
+  }
+  template <std::derived_from<QueryBiasTile<T>> Tile>
+  void add_gradient(const Tile& tile, const MatrixView<const Compute<T>>& grad,
+                    const QueryBiasGradients<T>& to, RelativeGradient<T>&) const {
+    add_relative_gradient(tile, grad, to);
+  }
+  void end(const auto& block, const RelativeGradient<T>& gradient) const {
+    end_relative(block, gradient);
+  }
 };
 
 /// Returns rows of DeBERTa's relative tables for the distances query - key = -M .. M, with M =
@@ -217,3 +278,5 @@ void add_heads_gradient(HeadsView<const T> grad, HeadsView<Compute<T>> gradient)
 }
 
 POSENC_END
+
+#include <posenc/attention/detail/relative_functions.hpp>

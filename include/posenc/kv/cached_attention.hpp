@@ -120,11 +120,11 @@ void check_cached_keys(const char* function, const HeadsView<const T>& q, const 
 }
 
 /// Part of attend_to_cache() that does not depend on the types of device and bias.
-template <class Tier, Scalar T, Scalar S, class Bias>
+template <class Tier, Scalar T, Scalar S>
 void attend_to_cache_erased(const ErasedDevice& device, const HeadsView<const T>& q,
                             const KvCache<S>& cache, std::span<const Index> sequences,
                             const HeadsView<T>& out, const AttentionOptions<T>& options,
-                            const Bias& bias, const AttentionMemory<T>& memory,
+                            const ErasedBias<T>& bias, const AttentionMemory<T>& memory,
                             const InternalOptions& internal) {
   const Index longest = check_cache<T>(internal.function, q, cache, sequences, out, options);
   check_cached_keys<T>(internal.function, q, cache, sequences, options);
@@ -133,7 +133,7 @@ void attend_to_cache_erased(const ErasedDevice& device, const HeadsView<const T>
 }
 
 #define POSENC_DETAIL_ATTEND_TO_CACHE(EXTERN, T, S)                                              \
-  EXTERN template void attend_to_cache_erased<tier::Best, T, S, ErasedBias<T>>(                  \
+  EXTERN template void attend_to_cache_erased<tier::Best, T, S>(                                 \
       const ErasedDevice&, const HeadsView<const T>&, const KvCache<S>&, std::span<const Index>, \
       const HeadsView<T>&, const AttentionOptions<T>&, const ErasedBias<T>&,                     \
       const AttentionMemory<T>&, const InternalOptions&);
@@ -147,10 +147,9 @@ void attend_to_cache(const D& device, const HeadsView<const T>& q, const KvCache
                      std::span<const Index> sequences, const HeadsView<T>& out,
                      const AttentionOptions<T>& options, const Bias& bias,
                      const AttentionMemory<T>& memory, const InternalOptions& internal = {}) {
-  with_erased_bias<T>(bias, [&](const auto& erased) {
-    attend_to_cache_erased<Tier, T, S>(ErasedDevice(device), q, cache, sequences, out, options,
-                                       erased, memory, internal);
-  });
+  using Stored = typename CacheKvSource<S>::Stored;
+  attend_to_cache_erased<Tier, T, S>(ErasedDevice(device), q, cache, sequences, out, options,
+                                     erase_bias<Tier, Stored, T>(bias), memory, internal);
 }
 
 /// Parameter of a diagnostic overload that accepts caches alone.

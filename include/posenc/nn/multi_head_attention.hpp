@@ -82,9 +82,9 @@ class MultiHeadAttention : detail::ModuleDiagnostics {
       "and softmax_scale_multiplier(); see posenc/concepts.hpp");
   static_assert(detail::AttentionBias<Bias, T>,
                 "posenc::MultiHeadAttention: Bias must provide add(head, query_positions, "
-                "key_positions, tile) const, or add(tokens, tile) const, with the tile by value, "
-                "or be a RelativeBias; see "
-                "ScoreBias and TokenBias in posenc/concepts.hpp");
+                "key_positions, tile) const, add(tokens, tile) const or add(tile, scores) const, "
+                "with the tile of scores by value; see ScoreBias, TokenBias and QueryBias in "
+                "posenc/concepts.hpp");
   static_assert(LinearProjection<Projection, T>,
                 "posenc::MultiHeadAttention: Projection must provide a constructor (in, out, "
                 "with_bias), in_dim(), out_dim(), apply(x, out), parameter_count() and "

@@ -2,13 +2,11 @@
 #pragma once
 
 #include <posenc/attention/gradients.hpp>
-#include <posenc/attention/relative_bias.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/nn/linear_parameters.hpp>
 #include <posenc/nn/parameter_matrix.hpp>
 #include <posenc/tensor/view.hpp>
 
-#include <utility>
 #include <vector>
 
 POSENC_BEGIN
@@ -19,8 +17,7 @@ POSENC_BEGIN
 /// The last three members belong to the rotary encoding and to the options of a call. They are
 /// computed only if the user allocates them.
 ///   Types: ProjectionGradient and BiasGradient are those that zero_gradient() of the projections
-///          and of the bias returns. For a RelativeBias it is a RelativeGradient, whose views the
-///          user sets
+///          and of the bias returns. That of a RelativeBias has views, which the user sets
 template <class T, class ProjectionGradient = LinearParameters<T>, class BiasGradient = NoGradient>
 struct MultiHeadGradients {
   ProjectionGradient query_projection,  ///< of the query projection
@@ -37,23 +34,4 @@ struct MultiHeadGradients {
   ScoresView<T> additive = {};      ///< gradient of options.additive, same shape
 };
 
-namespace detail {
-
-/// Returns zero_gradient() of a part, or NoGradient for a part without learned parameters.
-template <class Part>
-auto zero_gradient_of(const Part& part) {
-  if constexpr (requires { part.zero_gradient(); }) {
-    return part.zero_gradient();
-  } else {
-    return NoGradient();
-  }
-}
-template <class T>
-RelativeGradient<T> zero_gradient_of(const RelativeBias<T>&) {
-  return {};  // views without data; the user sets them
-}
-template <class Part>
-using GradientOf = decltype(zero_gradient_of(std::declval<const Part&>()));
-
-}  // namespace detail
 POSENC_END

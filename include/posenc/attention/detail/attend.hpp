@@ -3,7 +3,6 @@
 
 #include <posenc/attention/attention_memory.hpp>
 #include <posenc/attention/detail/attention_plan.hpp>
-#include <posenc/attention/detail/check_bias.hpp>
 #include <posenc/attention/detail/check_call.hpp>
 #include <posenc/attention/detail/erased_bias.hpp>
 #include <posenc/attention/detail/forward_schedule.hpp>
@@ -12,7 +11,6 @@
 #include <posenc/attention/detail/tensor_kv_source.hpp>
 #include <posenc/attention/detail/unpacked_tiles.hpp>
 #include <posenc/attention/options.hpp>
-#include <posenc/concepts.hpp>
 #include <posenc/core/detail/compiled.hpp>
 #include <posenc/tensor/detail/erased_device.hpp>
 #include <posenc/tensor/device.hpp>
@@ -24,41 +22,23 @@
 POSENC_BEGIN
 namespace detail {
 
-/// True if few queries may read a source's keys and values unpacked. A RelativeBias multiplies
-/// packed keys.
-template <class Source, class T, class Bias>
+/// True if few queries may read a source's keys and values unpacked. A QueryBias reads packed keys.
+template <class Source, class T>
 inline constexpr bool may_read_unpacked =
-    std::is_same_v<typename Source::Stored, Compute<T>> && !std::is_same_v<Bias, RelativeBias<T>> &&
-    requires(const Source& source) {
+    std::is_same_v<typename Source::Stored, Compute<T>>&& requires(const Source& source) {
   source.keys();
   source.values();
 };
 
-/// Calls run(bias), with a RelativeBias as it is and with all other biases as an ErasedBias.
-template <Scalar T, class Bias, class Run>
-void with_erased_bias(const Bias& bias, const Run& run) {
-  static_assert(
-      AttentionBias<Bias, T>,
-      "posenc::attention: Bias must provide add(head, query_positions, key_positions, tile) const, "
-      "or add(tokens, tile) const, with the tile by value, or be a RelativeBias of q's type; see "
-      "ScoreBias and TokenBias in posenc/concepts.hpp");
-  if constexpr (std::is_same_v<Bias, RelativeBias<T>>) {
-    run(bias);
-  } else {
-    run(ErasedBias<T>(bias));
-  }
-}
-
 /// Common part of attention() over tensors and over a cache. The shapes of q, out and the keys are
 /// checked already.
-///   Types:  Bias is ErasedBias<T> or RelativeBias<T>
 ///   source: provides tiles, see tensor_kv_source.hpp
 ///   key_count: number of keys of the longest batch row
-template <class Tier, Scalar T, class Bias, class Source>
+template <class Tier, Scalar T, class Source>
 void attend(const ErasedDevice& device, const HeadsView<const T>& q, const Source& source,
             Index key_count, Index value_dim, const HeadsView<T>& out,
-            const AttentionOptions<T>& options, const Bias& bias, const AttentionMemory<T>& memory,
-            const InternalOptions& beside) {
+            const AttentionOptions<T>& options, const ErasedBias<T>& bias,
+            const AttentionMemory<T>& memory, const InternalOptions& beside) {
   const bool has_rows = q.batch != 0 && q.seq != 0 && q.heads != 0;
   const bool returns_weights = memory.weights.data != nullptr && !memory.weights.empty();
   const bool has_results = value_dim != 0 || memory.lse.data != nullptr || returns_weights;
@@ -75,12 +55,12 @@ void attend(const ErasedDevice& device, const HeadsView<const T>& q, const Sourc
                               bias);
   if (!has_rows || !has_results) return;
   const OutputWriter<T> outputs{.plan = plan, .out = out, .value_dim = padded_value_dim(value_dim)};
-  constexpr bool can_read_unpacked = may_read_unpacked<Source, T, Bias>;
+  constexpr bool can_read_unpacked = may_read_unpacked<Source, T>;
   const ForwardStrategy strategy =
-      choose_strategy<Tier>(plan, can_read_unpacked, device.numThreads());
+      choose_strategy<Tier>(plan, can_read_unpacked && !bias.reads_queries(), device.numThreads());
   AttentionWorkspace local_workspace;
   const auto run = [&](const auto& reader) {
-    using Run = ForwardSchedule<Tier, T, Bias, std::remove_cvref_t<decltype(reader)>>;
+    using Run = ForwardSchedule<Tier, T, std::remove_cvref_t<decltype(reader)>>;
     Run(device, plan, strategy, bias, outputs, reader)
         .run(arenas_of(memory.workspace == nullptr ? local_workspace : *memory.workspace));
   };
@@ -93,11 +73,11 @@ void attend(const ErasedDevice& device, const HeadsView<const T>& q, const Sourc
 }
 
 /// Part of attend_to_tensors() that does not depend on the types of device and bias.
-template <class Tier, Scalar T, Scalar S, class Bias>
+template <class Tier, Scalar T, Scalar S>
 void attend_to_tensors_erased(const ErasedDevice& device, const HeadsView<const T>& q,
                               const HeadsView<const S>& k, const HeadsView<const S>& v,
                               const HeadsView<T>& out, const AttentionOptions<T>& options,
-                              const Bias& bias, const AttentionMemory<T>& memory,
+                              const ErasedBias<T>& bias, const AttentionMemory<T>& memory,
                               const InternalOptions& beside) {
   check_tensors<T, S>(beside.function, q, k, v);
   check_out(beside.function, q, out, v.dim);
@@ -113,14 +93,13 @@ void attend_to_tensors(const D& device, const HeadsView<const T>& q,
                        const HeadsView<const std::type_identity_t<S>>& v, const HeadsView<T>& out,
                        const AttentionOptions<T>& options, const Bias& bias,
                        const AttentionMemory<T>& memory, const InternalOptions& beside = {}) {
-  with_erased_bias<T>(bias, [&](const auto& erased) {
-    attend_to_tensors_erased<Tier, T, S>(ErasedDevice(device), q, k, v, out, options, erased,
-                                         memory, beside);
-  });
+  using Stored = typename TensorKvSource<Tier, T, S>::Stored;
+  attend_to_tensors_erased<Tier, T, S>(ErasedDevice(device), q, k, v, out, options,
+                                       erase_bias<Tier, Stored, T>(bias), memory, beside);
 }
 
 #define POSENC_DETAIL_ATTEND(EXTERN, T, S)                                        \
-  EXTERN template void attend_to_tensors_erased<tier::Best, T, S, ErasedBias<T>>( \
+  EXTERN template void attend_to_tensors_erased<tier::Best, T, S>(                \
       const ErasedDevice&, const HeadsView<const T>&, const HeadsView<const S>&,  \
       const HeadsView<const S>&, const HeadsView<T>&, const AttentionOptions<T>&, \
       const ErasedBias<T>&, const AttentionMemory<T>&, const InternalOptions&);

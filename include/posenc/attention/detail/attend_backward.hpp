@@ -4,12 +4,10 @@
 #include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/attention/detail/attention_plan.hpp>
 #include <posenc/attention/detail/backward_schedule.hpp>
-#include <posenc/attention/detail/check_bias.hpp>
 #include <posenc/attention/detail/check_call.hpp>
 #include <posenc/attention/detail/erased_bias.hpp>
 #include <posenc/attention/detail/mask_gradient.hpp>
 #include <posenc/attention/detail/parameter_gradients.hpp>
-#include <posenc/attention/detail/relative_gradients.hpp>
 #include <posenc/attention/gradients.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/attention/workspace.hpp>
@@ -76,19 +74,6 @@ void check_backward(const char* function, const BackwardTensors<T>& x,
   }
 }
 
-/// Writes zeros to a gradient that no block of queries contributes to.
-template <Scalar T>
-void write_zeros(const HeadsView<T>& gradient) noexcept {
-  if (gradient.data == nullptr || gradient.empty()) return;
-  for (Index b = 0; b < gradient.batch; ++b) {
-    for (Index j = 0; j < gradient.seq; ++j) {
-      for (Index h = 0; h < gradient.heads; ++h) {
-        std::fill_n(gradient.row(b, j, h), gradient.dim, static_cast<T>(0.0F));
-      }
-    }
-  }
-}
-
 /// Adds the gradients of the sinks' logits to gradients.sinks. Each row's probability of the sink
 /// contributes.
 template <Scalar T>
@@ -116,14 +101,12 @@ void add_sink_gradients(const BackwardTensors<T>& x, const AttentionOptions<T>& 
 
 /// Part of attend_backward_to_tensors() that does not depend on the types of device, bias and
 /// gradient.
-///   Types:      Bias is ErasedBias<T> or RelativeBias<T>
-///   parameters: BackwardSchedule::ParametersOfCall
-template <class Tier, Scalar T, class Bias>
+template <class Tier, Scalar T>
 void attend_backward_erased(const ErasedDevice& device, const BackwardTensors<T>& x,
-                            const AttentionOptions<T>& options, const Bias& bias,
-                            typename BackwardSchedule<Tier, T, Bias>::ParametersOfCall& parameters,
-                            AttentionWorkspace* workspace, const InternalOptions& beside) {
-  using Run = BackwardSchedule<Tier, T, Bias>;
+                            const AttentionOptions<T>& options, const ErasedBias<T>& bias,
+                            ParameterGradients<T>& parameters, AttentionWorkspace* workspace,
+                            const InternalOptions& beside) {
+  using Run = BackwardSchedule<Tier, T>;
   const char* const function = beside.function;
   check_backward(function, x, options);
   // Without rows, or without channels of both kinds, all gradients are zeros.
@@ -140,19 +123,13 @@ void attend_backward_erased(const ErasedDevice& device, const BackwardTensors<T>
                                .memory = {},
                                .beside = beside},
                               bias);
-  if constexpr (Run::is_relative) {
-    if (parameters.gradient != nullptr) {
-      check_relative_gradient<T>(function, bias, *parameters.gradient);
-    }
-  }
   const MaskGradient<T> mask(function, x.gradients.additive, options.additive,
                              plan.geometry.sequences(), x.k.heads);
+  parameters.prepare(function, arena_count(device));
   if (is_zero) {
     write_zeros(x.gradients.k);
     write_zeros(x.gradients.v);
-    if constexpr (Run::is_relative) {
-      if (parameters.gradient != nullptr) write_zeros(parameters.gradient->queries);
-    }
+    parameters.write_zeros();
     return;
   }
   const typename Run::Call call{.plan = plan,
@@ -168,7 +145,6 @@ void attend_backward_erased(const ErasedDevice& device, const BackwardTensors<T>
                                 .grad_k = x.gradients.k,
                                 .grad_v = x.gradients.v,
                                 .mask = mask};
-  if constexpr (!Run::is_relative) parameters.prepare(function, arena_count(device));
   AttentionWorkspace local_workspace;
   Run(device, call, parameters).run(arenas_of(workspace == nullptr ? local_workspace : *workspace));
   add_sink_gradients(x, options);
@@ -183,27 +159,41 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
                                     .function = "attention_backward"}) {
   static_assert(AttentionBias<Bias, T>,
                 "posenc::attention_backward: Bias must be one that attention() accepts, see "
-                "ScoreBias and TokenBias in posenc/concepts.hpp");
+                "ScoreBias, TokenBias and QueryBias in posenc/concepts.hpp");
+  using Stored = PackedRowElement<Tier, T, T>;
   constexpr bool has_gradient = !std::is_same_v<BiasGradient, NoGradient>;
-  if constexpr (std::is_same_v<Bias, RelativeBias<T>>) {
+  const auto run = [&](auto&& parameters) {
+    attend_backward_erased<Tier, T>(ErasedDevice(device), x, options,
+                                    erase_bias<Tier, Stored, T>(bias), parameters, workspace,
+                                    beside);
+  };
+  if constexpr (QueryBias<Bias, T>) {
+    // Queries and keys have a gradient, even if that of the parameters is discarded.
+    using Gradient = GradientOf<Bias>;
     static_assert(
-        !has_gradient || std::is_same_v<BiasGradient, RelativeGradient<T>>,
-        "posenc::attention_backward: the gradient of a RelativeBias is a RelativeGradient");
-    RelativeParameterGradients<T> parameters;
-    if constexpr (has_gradient) parameters.gradient = &bias_gradient;
-    attend_backward_erased<Tier, T, Bias>(ErasedDevice(device), x, options, bias, parameters,
-                                          workspace, beside);
+        DifferentiableQueryBias<Bias, T, Gradient>,
+        "posenc::attention_backward: the bias must provide add_gradient(tile, grad, to, gradient) "
+        "const, see DifferentiableQueryBias in posenc/concepts.hpp");
+    static_assert(
+        !has_gradient || std::is_same_v<BiasGradient, Gradient>,
+        "posenc::attention_backward: bias_gradient must be what bias.zero_gradient() returns");
+    using Parameters = LearnedParameterGradients<KernelTypes<Tier, T, Stored>, T, Bias, Gradient>;
+    if constexpr (has_gradient) {
+      run(Parameters(bias, bias_gradient));
+    } else {
+      Gradient discarded = zero_gradient_of(bias);
+      run(Parameters(bias, discarded, false));
+    }
+  } else if constexpr (has_gradient) {
+    run(LearnedParameterGradients<KernelTypes<Tier, T, Stored>, T, Bias, BiasGradient>(
+        bias, bias_gradient));
   } else {
-    std::conditional_t<has_gradient, LearnedParameterGradients<T, Bias, BiasGradient>,
-                       UnlearnedParameters<T>>
-        parameters(bias, bias_gradient);
-    attend_backward_erased<Tier, T, ErasedBias<T>>(
-        ErasedDevice(device), x, options, ErasedBias<T>(bias), parameters, workspace, beside);
+    run(ParameterGradients<T>());
   }
 }
 
 #define POSENC_DETAIL_ATTEND_BACKWARD(EXTERN, T)                                  \
-  EXTERN template void attend_backward_erased<tier::Best, T, ErasedBias<T>>(      \
+  EXTERN template void attend_backward_erased<tier::Best, T>(                     \
       const ErasedDevice&, const BackwardTensors<T>&, const AttentionOptions<T>&, \
       const ErasedBias<T>&, ParameterGradients<T>&, AttentionWorkspace*, const InternalOptions&);
 POSENC_DETAIL_DECLARE_COMPILED(POSENC_DETAIL_ATTEND_BACKWARD)

@@ -5,6 +5,7 @@
 #include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/attention/detail/check_bias.hpp>
 #include <posenc/attention/detail/check_call.hpp>
+#include <posenc/attention/detail/erased_bias.hpp>
 #include <posenc/attention/detail/masks.hpp>
 #include <posenc/attention/detail/returned_scores_writer.hpp>
 #include <posenc/attention/options.hpp>
@@ -75,10 +76,8 @@ struct AttentionPlan {
   bool uses_positions;        ///< a bias, dropout or a temperature reads positions of queries
   bool rounds_probabilities;  ///< to bfloat16
 
-  ///   Types:  Bias is ErasedBias<T> or RelativeBias<T>
   ///   Throws: ShapeError, ConfigError, PositionError
-  template <class Bias>
-  AttentionPlan(const AttentionCall<T>& call, const Bias& bias)
+  AttentionPlan(const AttentionCall<T>& call, const ErasedBias<T>& bias)
       : function(call.beside.function),
         options(call.options),
         lse(call.memory.lse),
@@ -97,11 +96,11 @@ struct AttentionPlan {
         masks(function, options, shape, geometry),
         returned(options, call.memory),
         keeps_masked_scores(returned.keeps_masked_scores()),
-        has_bias(is_bias_present(bias)),
+        has_bias(bias.is_present()),
         has_dropout(options.dropout.probability > 0),
         uses_positions(has_bias || has_dropout || options.temperature),
         rounds_probabilities(options.probabilities == Probabilities::RoundedToBfloat16) {
-    check_bias<T>(function, bias, geometry, masks, shape, q);
+    check_bias<T>(function, bias, {q, shape, geometry, masks});
     if (has_dropout) geometry.require_query_positions("dropout");
     if (options.temperature) geometry.require_query_positions("temperature");
   }

@@ -80,16 +80,18 @@ class BackwardRows {
   /// probability.
   Real delta(Index r) const noexcept { return delta_[r]; }
 
-  /// Writes grad_q: the scale times the accumulated sums, plus addend_of(r) of each row, unless
-  /// that is null.
-  template <class More>
-  void write(const Block& block, const HeadsView<T>& grad_q, const More& addend_of) const noexcept {
+  /// Writes grad_q: the scale times the accumulated sums, plus the rows of `addends`, head by head,
+  /// unless these are null.
+  void write(const Block& block, const HeadsView<T>& grad_q, const Real* addends) const noexcept {
     using P = Pack<Real, Tier>;
     const AttentionSequence& s = block.sequence();
     for (Index r = 0; r < block.rows(); ++r) {
       Real* const sums = grad_q_ + r * query_dim();
       scale(sums);
-      if (const Real* const addend = addend_of(r)) {
+      if (addends != nullptr) {
+        const Index group = block.plan().group;
+        const Real* const addend =
+            addends + (r % group * (block.rows() / group) + r / group) * query_dim();
         for (Index d = 0; d < query_dim(); d += P::width) {
           (P::load(sums + d) + P::load(addend + d)).store(sums + d);
         }

@@ -4,11 +4,13 @@
 #include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/attention/detail/backward_queue.hpp>
 #include <posenc/attention/detail/backward_rows.hpp>
+#include <posenc/attention/detail/bias_stage.hpp>
+#include <posenc/attention/detail/erased_bias.hpp>
+#include <posenc/attention/detail/kernel_tile.hpp>
 #include <posenc/attention/detail/kv_gradients.hpp>
 #include <posenc/attention/detail/mask_gradient.hpp>
 #include <posenc/attention/detail/parameter_gradients.hpp>
 #include <posenc/attention/detail/query_block.hpp>
-#include <posenc/attention/detail/relative_gradients.hpp>
 #include <posenc/attention/detail/score_gradients.hpp>
 #include <posenc/attention/detail/scores.hpp>
 #include <posenc/attention/detail/tensor_kv_source.hpp>
@@ -30,29 +32,25 @@ namespace detail {
 
 /// Backward schedule: one call of attention_backward(), cut into blocks of queries. Each block
 /// visits the tiles that it sees, and recomputes their scores by the forward stages.
-///   Types: Bias is ErasedBias<T> or RelativeBias<T>
-template <class Tier, Scalar T, class Bias>
+template <class Tier, Scalar T>
 class BackwardSchedule {
  public:
   using Real = Compute<T>;
   using Stored = PackedRowElement<Tier, T, T>;
   using Block = QueryBlock<Tier, T, Stored>;
-  using ScoresOfCall = Scores<Tier, T, Bias, Stored>;
-  static constexpr bool is_relative = std::is_same_v<Bias, RelativeBias<T>>;
-  using ParametersOfCall =
-      std::conditional_t<is_relative, const RelativeParameterGradients<T>, ParameterGradients<T>>;
+  using ScoresOfCall = Scores<Tier, T, Stored>;
 
   /// Data that all parts of the call share.
   struct Call {
     const AttentionPlan<T>& plan;
-    const Bias& bias;
+    const ErasedBias<T>& bias;
     typename BackwardRows<Tier, T, Stored>::CallContext gradient_rows;
     HeadsView<const T> k, v;
     HeadsView<T> grad_q, grad_k, grad_v;
     MaskGradient<T> mask;
   };
 
-  BackwardSchedule(const ErasedDevice& device, const Call& call, ParametersOfCall& parameters)
+  BackwardSchedule(const ErasedDevice& device, const Call& call, ParameterGradients<T>& parameters)
       : device_(device), call_(call), parameters_(parameters) {
     const Index queries = geometry().max_queries();
     queries_per_block_ =
@@ -101,21 +99,9 @@ class BackwardSchedule {
   }
 
  private:
-  /// Backward of a RelativeBias, if there is one.
-  struct NoRelativeBias {
-    NoRelativeBias(const Call&, const ParametersOfCall&, Index, Index, ArenaAllocator&) noexcept {}
-  };
-  struct SomeRelativeBias : RelativeGradients<Tier, T, Stored> {
-    SomeRelativeBias(const Call& call, const ParametersOfCall& parameters, Index rows,
-                     Index queries, ArenaAllocator& allocator) noexcept
-        : RelativeGradients<Tier, T, Stored>(call.bias, parameters.learned_tables(),
-                                             call.plan.scale, rows, queries, allocator) {}
-  };
-  using OfRelativeBias = std::conditional_t<is_relative, SomeRelativeBias, NoRelativeBias>;
-
   /// State of a thread, in its arena of the workspace.
   struct ThreadState {
-    ThreadState(const BackwardSchedule& schedule, ArenaAllocator& allocator) noexcept
+    ThreadState(const BackwardSchedule& schedule, ArenaAllocator& allocator)
         : block(schedule.call_.plan, schedule.rows(), allocator),
           gradients(schedule.call_.gradient_rows, schedule.rows(), allocator),
           scores(schedule.call_.plan, schedule.call_.bias, schedule.rows(),
@@ -126,9 +112,16 @@ class BackwardSchedule {
           key_rows(allocator.allocate<Stored>(tile_keys * padded_value_dim(schedule.call_.k.dim))),
           key_position_buffer(allocator.allocate<double>(tile_keys)),
           lanes(allocator.allocate<ActiveLanes>(Block::strips(schedule.rows()))),
-          mask_row_sums(allocator.allocate<Real>(schedule.rows())),
-          relative(schedule.call_, schedule.parameters_, schedule.rows(),
-                   schedule.queries_per_block_, allocator) {
+          mask_row_sums(allocator.allocate<Real>(schedule.rows())) {
+      if (schedule.call_.bias.reads_queries()) {
+        bias_block.q = schedule.call_.plan.q;
+        bias_block.scale = schedule.call_.plan.scale;
+        bias_block.queries = schedule.queries_per_block_;
+        bias_block.heads = schedule.group();
+        bias_block.scratch = allocator.allocate<std::byte>(
+            static_cast<Index>(schedule.parameters_.scratch_bytes(bias_block)));
+        bias_grad_q = allocator.allocate<Real>(schedule.rows() * gradients.query_dim());
+      }
       std::fill(std::begin(ones), std::end(ones), Real{1});
     }
 
@@ -143,7 +136,8 @@ class BackwardSchedule {
     const double* key_positions = nullptr;  ///< positions of the tile's keys, if they are read
     ActiveLanes* lanes;                     ///< one entry per strip
     Real* mask_row_sums;  ///< [rows]: sums over keys, for a mask that is broadcast over keys
-    POSENC_NO_UNIQUE_ADDRESS OfRelativeBias relative;
+    KernelBlock<Tier, T, Stored> bias_block;  ///< of the gradient of a QueryBias
+    Real* bias_grad_q = nullptr;  ///< its gradient of the queries, [rows, query_dim], head by head
     Real ones[stats_rows];
     Index thread = 0;
   };
@@ -183,37 +177,27 @@ class BackwardSchedule {
     state.gradients.load_rows(state.block);
     state.scores.begin(state.block);
     std::fill_n(state.mask_row_sums, state.block.rows(), Real{0});
-    if constexpr (is_relative) {
-      state.relative.begin(state.block);
-    } else if (parameters_.serializes_blocks()) {
-      parameters_.begin_block(state.thread);
-    }
+    begin_bias_gradient(state);
     if (task.is_first()) sums.clear(s.stored);
     const KeyRange keys = state.block.visible_keys();
     for (Index tile = keys.begin / tile_keys; tile * tile_keys < keys.end; ++tile) {
       add_tile(task, tile, state, sums);
     }
-    write_rows(task, state);
-    if constexpr (!is_relative) {
-      add_in_block_order(task, [&] { parameters_.add_block(state.thread); });
+    if (call_.grad_q.data != nullptr) {
+      state.gradients.write(state.block, call_.grad_q, state.bias_grad_q);
     }
+    add_in_block_order(task, [&] { parameters_.add_block(state.thread, state.bias_block); });
     BackwardQueue::wait_for_all_earlier_blocks(task);
     call_.mask.add_sums(state.block, state.mask_row_sums);
   }
 
-  void write_rows(const BackwardQueue::Task& task, ThreadState& state) {
-    const auto write = [&](const auto& addend_of) {
-      if (call_.grad_q.data != nullptr) state.gradients.write(state.block, call_.grad_q, addend_of);
-    };
-    if constexpr (is_relative) {
-      write([&](Index r) { return state.relative.query_gradient(r); });
-      add_in_block_order(task, [&] {
-        state.relative.write(state.block, parameters_.gradient->queries);
-        state.relative.add_tables(*parameters_.gradient);
-      });
-    } else {
-      write([](Index) -> const Real* { return nullptr; });
+  void begin_bias_gradient(ThreadState& state) {
+    if (!parameters_.is_present()) return;
+    if (state.bias_grad_q != nullptr) {
+      describe_block(state.block, state.bias_block);
+      std::fill_n(state.bias_grad_q, state.block.rows() * state.gradients.query_dim(), Real{0});
     }
+    parameters_.begin_block(state.thread, state.bias_block);
   }
 
   /// Calls add() in the order in which blocks were dealt out, if parameters need that order.
@@ -240,17 +224,9 @@ class BackwardSchedule {
       state.scores.backprop_post_bias_epilogue(block, lanes, strip,
                                                state.score_grads.strip_gradients(strip));
     });
-    if constexpr (is_relative) {
-      BackwardQueue::wait_for_earlier_blocks(task, tile);
-      state.relative.add(block, seen, state.key_positions, state.score_grads.all(), state.key_rows,
-                         finite, sums);
-    } else if (parameters_.is_present()) {
-      if (parameters_.is_shared()) BackwardQueue::wait_for_earlier_blocks(task, tile);
-      state.scores.for_score_gradients(
-          block, seen, state.key_positions, state.score_grads.all(),
-          [&](const TokenTile& tokens, const MatrixView<const Real>& grad) {
-            parameters_.add(state.thread, tokens, grad);
-          });
+    if (parameters_.is_present()) {
+      if (parameters_.waits_per_tile()) BackwardQueue::wait_for_earlier_blocks(task, tile);
+      add_bias_gradient(seen, finite, state, sums);
     }
     for_visible_strips(block, seen, [&](const Strip& strip, const ActiveLanes& lanes) {
       state.scores.backprop_pre_bias_epilogue(block, lanes, strip,
@@ -261,6 +237,27 @@ class BackwardSchedule {
     sums.add(seen.first_key(), seen.keys, rows_of_panels(block, seen), state.gradients,
              state.scores.strip_scores({0, 0}), state.score_grads.all());
     BackwardQueue::mark_tile_done(task, tile);
+  }
+
+  /// Adds the gradients of a tile's bias.
+  void add_bias_gradient(const TileVisibility& seen, bool finite, ThreadState& state,
+                         const KvGradients<Tier, T>& sums) {
+    const Index dim = state.gradients.query_dim(), queries = state.block.rows() / group();
+    const auto add = [&](auto tile, const MatrixView<const Real>& grad) {
+      QueryBiasGradients<T> to;
+      if (state.bias_grad_q != nullptr) {
+        tile.rows = state.key_rows;
+        tile.rows_are_finite = finite;
+        const Index head = tile.tokens.head - state.block.first_head();
+        to.queries = {state.bias_grad_q + head * queries * dim, queries, call_.k.dim, dim};
+        if (sums.has_keys()) {
+          to.keys = {sums.key_gradient(seen.keys.begin), grad.cols, call_.k.dim, dim};
+        }
+      }
+      parameters_.add(state.thread, tile, grad, to);
+    };
+    state.scores.for_score_gradients(state.block, seen, state.keys, state.key_positions,
+                                     state.score_grads.all(), state.bias_block, add);
   }
 
   /// Packs a tile. Returns true if the tile and the rows of the block are finite.
@@ -364,7 +361,7 @@ class BackwardSchedule {
 
   const ErasedDevice& device_;
   const Call& call_;
-  ParametersOfCall& parameters_;
+  ParameterGradients<T>& parameters_;
   Index queries_per_block_ = 0;
   MonotonicCounter added_blocks_;  ///< number of blocks whose parameters are added
 };

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/attention/detail/attention_plan.hpp>
 #include <posenc/attention/detail/erased_bias.hpp>
+#include <posenc/attention/detail/kernel_tile.hpp>
 #include <posenc/attention/detail/query_block.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/kernels/panel.hpp>
@@ -14,10 +16,8 @@
 
 #include <cstddef>
 #include <span>
-#include <type_traits>
 
-// Bias stage: adds a bias that is a function of positions or tokens to a tile's scores.
-// relative_stage.hpp adds one from products with a table.
+// Bias stage: adds a bias to a tile's scores.
 POSENC_BEGIN
 namespace detail {
 
@@ -30,25 +30,45 @@ struct BiasTile {
   MatrixView<Real> scores;      ///< [queries, keys]
 };
 
-/// Stage of a bias: an ErasedBias, which computes what it adds, or a RelativeBias.
-template <class Tier, Scalar T, class S, class Bias = ErasedBias<T>>
-class BiasStage {
-  static_assert(std::is_same_v<Bias, ErasedBias<T>>);
+/// Describes a block of rows to a QueryBias.
+template <class Block, Scalar T>
+void describe_block(const Block& block, QueryBiasBlock<T>& to) noexcept {
+  to.batch = block.sequence().batch;
+  to.queries = block.rows() / block.plan().group;
+  to.first_query = block.sequence().first_query + (to.queries == 0 ? 0 : block.query(0));
+  to.first_head = block.first_head();
+}
 
+/// Stage of a bias.
+template <class Tier, Scalar T, class S>
+class BiasStage {
  public:
   using Real = Compute<T>;
   using Block = QueryBlock<Tier, T, S>;
+  using Tile = KernelTile<Tier, T, S>;
 
-  ///   queries: number of queries of a block of `rows` rows of one KV head; 0 if no strip gets its
-  ///       bias separately
-  BiasStage(const Bias& bias, Real, Index rows, Index queries, ArenaAllocator& allocator) noexcept
+  ///   rows, queries: those of a block of one KV head
+  ///   by_strip: strips may get their bias separately
+  BiasStage(const AttentionPlan<T>& plan, const ErasedBias<T>& bias, Index rows, Index queries,
+            bool by_strip, ArenaAllocator& allocator)
       : bias_(bias) {
-    if (bias.is_distance_bias() && queries > 1) {
+    if (bias.is_distance_bias() && by_strip && queries > 1) {
       toeplitz_ = allocator.allocate<Real>(rows / queries * toeplitz_stride(queries));
     }
+    if (!bias.reads_queries()) return;
+    if (bias.reads_keys()) unpacked_keys_ = allocator.allocate<Real>(tile_keys * plan.q.dim);
+    block_.q = plan.q;
+    block_.scale = plan.scale;
+    block_.queries = queries;
+    block_.heads = plan.group;
+    block_.scratch = allocator.allocate<std::byte>(static_cast<Index>(bias.scratch_bytes(block_)));
   }
 
-  void begin(const Block& block) noexcept {
+  void begin(const Block& block) {
+    if (bias_.reads_queries()) {
+      describe_block(block, block_);
+      bias_.begin(block_);
+    }
     if (toeplitz_ == nullptr) return;
     const Index group = block.plan().group;
     has_consecutive_queries_ =
@@ -95,9 +115,17 @@ class BiasStage {
     }
   }
 
-  void add(const Block& block, Index first_key, const KvTile<S>&,
+  void add(const Block& block, Index first_key, const KvTile<S>& keys,
            const BiasTile<Real>& tile) const {
-    bias_.add(tokens_of(block, first_key, tile), tile.scores);
+    const TokenTile tokens = tokens_of(block, first_key, tile);
+    if (!bias_.reads_queries()) return bias_.add(tokens, tile.scores);
+    bias_.add(query_tile(block_, tokens, keys.keys), tile.scores);
+  }
+
+  /// Returns the tile of a QueryBias.
+  Tile query_tile(const QueryBiasBlock<T>& block, const TokenTile& tokens,
+                  const S* panels) const noexcept {
+    return {{block, tokens}, panels, unpacked_keys_};
   }
 
   /// Returns the tokens of a tile.
@@ -122,7 +150,9 @@ class BiasStage {
     return (queries - 1 + tile_keys + panel_lanes - 1) / panel_lanes * panel_lanes;
   }
 
-  const Bias& bias_;
+  const ErasedBias<T>& bias_;
+  KernelBlock<Tier, T, S> block_;  ///< of a QueryBias
+  Real* unpacked_keys_ = nullptr;
   /// [heads of the group, toeplitz_stride(queries)]; lane 0 of a head's query n is at index queries
   /// - 1 - n.
   Real* toeplitz_ = nullptr;

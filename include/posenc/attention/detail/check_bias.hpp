@@ -4,35 +4,27 @@
 #include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/attention/detail/erased_bias.hpp>
 #include <posenc/attention/detail/masks.hpp>
-#include <posenc/attention/detail/relative_columns.hpp>
-#include <posenc/attention/relative_bias.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
-#include <concepts>
 
 POSENC_BEGIN
 namespace detail {
 
-/// Types that attention() accepts as a bias.
-template <class Bias, class T>
-concept AttentionBias =
-    ScoreBias<Bias, T> || TokenBias<Bias, T> || std::same_as<Bias, RelativeBias<T>>;
-
 /// Checks that a bias has the positions and the number of heads that it needs, and calls its
 /// check() for each sequence. A bias without heads() or check() skips that part.
 template <Scalar T>
-void check_bias(const char* function, const ErasedBias<T>& bias,
-                const AttentionGeometry<T>& geometry, const Masks<T>&, const AttentionShape& shape,
-                const HeadsView<const T>&) {
+void check_bias(const char* function, const ErasedBias<T>& bias, const BiasCall<T>& call) {
+  const auto& [q, shape, geometry, masks] = call;
   if (bias.heads() && *bias.heads() != shape.heads) {
     fail<ShapeError>(function, "the bias is for ", *bias.heads(), " heads but q has ", shape.heads);
   }
   if (!bias.is_present()) return;
   geometry.require_query_positions("a bias");
+  if (bias.reads_queries()) bias.check(function, call);
   if (bias.has_check()) {
     // Batch rows without scores are equal, and there may be any number of them.
     const Index step = shape.has_scores() ? 1 : (std::max)(geometry.sequences() - 1, Index{1});
@@ -43,23 +35,6 @@ void check_bias(const char* function, const ErasedBias<T>& bias,
                            s.query_offset, geometry.has_query_offset(), s.begin, s.end});
     }
   }
-}
-template <Scalar T>
-void check_bias(const char* function, const RelativeBias<T>& bias,
-                const AttentionGeometry<T>& geometry, const Masks<T>& masks,
-                const AttentionShape& shape, const HeadsView<const T>& q) {
-  geometry.require_query_positions("a bias");
-  check_relative_bias<T>(function, bias, geometry, masks, shape, q);
-}
-
-/// True if there is a bias.
-template <Scalar T>
-bool is_bias_present(const ErasedBias<T>& bias) noexcept {
-  return bias.is_present();
-}
-template <Scalar T>
-bool is_bias_present(const RelativeBias<T>&) noexcept {
-  return true;
 }
 
 }  // namespace detail

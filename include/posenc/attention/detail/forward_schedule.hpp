@@ -3,6 +3,7 @@
 
 #include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/attention/detail/attention_plan.hpp>
+#include <posenc/attention/detail/erased_bias.hpp>
 #include <posenc/attention/detail/forward_strategy.hpp>
 #include <posenc/attention/detail/output_writer.hpp>
 #include <posenc/attention/detail/query_block.hpp>
@@ -27,19 +28,18 @@ namespace detail {
 /// Forward schedule: one call of attention(), cut into blocks of queries, or into tiles of keys if
 /// there are fewer blocks than threads. It calls the other stages in order; they do not depend on
 /// it.
-///   Types:  Bias is ErasedBias<T> or RelativeBias<T>
 ///   Reader: PackedTiles or UnpackedTiles
-template <class Tier, Scalar T, class Bias, class Reader>
+template <class Tier, Scalar T, class Reader>
 class ForwardSchedule {
  public:
   using Real = Compute<T>;
   using Stored = typename Reader::Stored;
   using Block = QueryBlock<Tier, T, Stored>;
-  using ScoresOfCall = Scores<Tier, T, Bias, Stored>;
+  using ScoresOfCall = Scores<Tier, T, Stored>;
 
   ForwardSchedule(const ErasedDevice& device, const AttentionPlan<T>& plan,
-                  const ForwardStrategy& strategy, const Bias& bias, const OutputWriter<T>& outputs,
-                  const Reader& reader)
+                  const ForwardStrategy& strategy, const ErasedBias<T>& bias,
+                  const OutputWriter<T>& outputs, const Reader& reader)
       : device_(device),
         plan_(plan),
         strategy_(strategy),
@@ -81,7 +81,7 @@ class ForwardSchedule {
  private:
   /// State of a thread, in its arena of the workspace.
   struct ThreadState {
-    ThreadState(const ForwardSchedule& schedule, ArenaAllocator& allocator) noexcept
+    ThreadState(const ForwardSchedule& schedule, ArenaAllocator& allocator)
         : block(schedule.plan_, schedule.rows(), allocator),
           sums(SoftmaxState<Real>::allocate(allocator, schedule.rows(), schedule.value_dim())),
           scores(schedule.plan_, schedule.bias_, schedule.rows(),
@@ -295,7 +295,7 @@ class ForwardSchedule {
   const ErasedDevice& device_;
   const AttentionPlan<T>& plan_;
   const ForwardStrategy& strategy_;
-  const Bias& bias_;
+  const ErasedBias<T>& bias_;
   const OutputWriter<T>& outputs_;
   const Reader& reader_;
 };

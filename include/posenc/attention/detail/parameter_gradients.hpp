@@ -2,7 +2,7 @@
 #pragma once
 
 #include <posenc/attention/detail/backward_queue.hpp>
-#include <posenc/attention/detail/relative_gradients.hpp>
+#include <posenc/attention/detail/kernel_tile.hpp>
 #include <posenc/attention/gradients.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/config.hpp>
@@ -17,104 +17,134 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Places where the gradient of a bias's parameters is collected.
-enum class GradientSums {
-  None,        ///< there is none
-  PerBlock,    ///< each block has a local gradient, and these are added in block order
-  SharedTiles  ///< tiles add to one gradient, in block order for each tile
+/// Order in which blocks add to the gradient of a bias.
+enum class GradientOrder {
+  None,    ///< there is no gradient
+  Any,     ///< blocks add to gradients of keys alone
+  ByBlock  ///< blocks add to the gradient of parameters in block order
 };
 
-/// Gradient of a bias's parameters, to which many blocks add. This base class does nothing; the
-/// schedule does not depend on the types of bias and gradient.
+/// Gradient of a bias's parameters, to which many blocks add, and of the queries and keys that the
+/// bias reads. This base class does nothing; the schedule does not depend on the types of bias and
+/// gradient.
 template <Scalar T>
 class ParameterGradients {
  public:
   using Real = Compute<T>;
 
-  explicit ParameterGradients(GradientSums sums = GradientSums::None) noexcept : sums_(sums) {}
+  ///   waits_per_tile: tiles add to one gradient, in block order for each tile
+  explicit ParameterGradients(GradientOrder order = GradientOrder::None,
+                              bool waits_per_tile = false) noexcept
+      : order_(order), waits_per_tile_(waits_per_tile) {}
   ParameterGradients(const ParameterGradients&) = delete;
   ParameterGradients& operator=(const ParameterGradients&) = delete;
+  virtual ~ParameterGradients() = default;
 
-  bool is_present() const noexcept { return sums_ != GradientSums::None; }
+  bool is_present() const noexcept { return order_ != GradientOrder::None; }
   /// True if blocks must be dealt out one after the other.
-  bool serializes_blocks() const noexcept { return sums_ == GradientSums::PerBlock; }
-  bool is_shared() const noexcept { return sums_ == GradientSums::SharedTiles; }
+  bool serializes_blocks() const noexcept { return order_ == GradientOrder::ByBlock; }
+  bool waits_per_tile() const noexcept { return waits_per_tile_; }
 
   /// Checks the gradient and allocates memory for `threads` threads.
   ///   Throws: ShapeError if the gradient does not have the shape of zero_gradient(), and
   ///           exceptions of zero_gradient()
   virtual void prepare(const char*, Index) {}
+  /// Writes zeros to gradients that are overwritten, if there are no scores.
+  virtual void write_zeros() {}
+  /// Returns the size of a thread's scratch memory in bytes.
+  virtual std::size_t scratch_bytes(const QueryBiasBlock<T>&) const { return 0; }
   /// Sets the local gradient of a thread to zero.
-  virtual void begin_block(Index) {}
+  virtual void begin_block(Index, const QueryBiasBlock<T>&) {}
   /// Adds the gradients of a tile of scores of one head.
   ///   thread: index of the local gradient
-  virtual void add(Index, const TokenTile&, const MatrixView<const Real>&) {}
-  /// Adds a thread's local gradient to the gradient of all blocks.
-  virtual void add_block(Index) {}
-
- protected:
-  ~ParameterGradients() = default;
+  virtual void add(Index, const QueryBiasTile<T>&, const MatrixView<const Real>&,
+                   const QueryBiasGradients<T>&) {}
+  /// Adds a block's gradient to that of all blocks.
+  virtual void add_block(Index, const QueryBiasBlock<T>&) {}
 
  private:
-  GradientSums sums_;
+  GradientOrder order_;
+  bool waits_per_tile_;
 };
 
-/// ParameterGradients of a bias whose parameters are not learned, if it has any.
-template <Scalar T>
-struct UnlearnedParameters final : ParameterGradients<T> {
-  template <class Bias>
-  UnlearnedParameters(const Bias&, const NoGradient&) noexcept {}
-};
-
-/// ParameterGradients of a bias with learned parameters. If the bias reads positions, each block
-/// has a local gradient. If it reads tokens, tiles add to the shared gradient: entries of different
-/// heads are disjoint.
-template <Scalar T, class Bias, class Gradient>
+/// ParameterGradients of a bias with learned parameters, or of a QueryBias. Each block has a local
+/// gradient, unless the bias reads tokens. Then tiles add to the shared gradient: entries of
+/// different heads are disjoint.
+///   Types: Types are the KernelTypes of the schedule
+template <class Types, Scalar T, class Bias, class Gradient>
 class LearnedParameterGradients final : public ParameterGradients<T> {
  public:
   using Real = Compute<T>;
 
+  static constexpr bool is_query_bias = QueryBias<Bias, T>;
   static constexpr bool is_token_bias =
       requires(const Bias& bias, MatrixView<const Real> grad, Gradient& gradient) {
     bias.add_gradient(TokenTile{}, grad, gradient);
   };
+  /// True if the bias keeps the sums of a block in its scratch memory.
+  static constexpr bool has_end =
+      requires(const Bias& bias, const typename Types::Block& block, Gradient& gradient) {
+    bias.end(block, gradient);
+  };
+  static constexpr bool has_parameters = !std::is_same_v<Gradient, NoGradient>;
+  static constexpr bool has_local_gradients = !is_token_bias && !has_end && has_parameters;
 
-  LearnedParameterGradients(const Bias& bias, Gradient& gradient) noexcept
-      : ParameterGradients<T>(is_token_bias ? GradientSums::SharedTiles : GradientSums::PerBlock),
+  ///   is_requested: false if the gradient of the parameters is discarded
+  LearnedParameterGradients(const Bias& bias, Gradient& gradient, bool is_requested = true) noexcept
+      : ParameterGradients<T>(is_token_bias || !has_parameters || !is_requested
+                                  ? GradientOrder::Any
+                                  : GradientOrder::ByBlock,
+                              is_token_bias || is_query_bias),
         bias_(bias),
         gradient_(gradient) {}
 
   void prepare(const char* function, [[maybe_unused]] Index threads) override {
-    if constexpr (!is_token_bias) {
+    if constexpr (requires { bias_.check_gradient(function, gradient_); }) {
+      bias_.check_gradient(function, gradient_);
+    }
+    if constexpr (has_local_gradients) {
       static_assert(
           std::is_same_v<decltype(bias_.zero_gradient()), Gradient>,
           "posenc::attention_backward: bias_gradient must be what bias.zero_gradient() returns");
       block_gradients_.assign(static_cast<std::size_t>(threads) + 1, bias_.zero_gradient());
       add_zeros(function, block_gradients_.back());
-    } else if constexpr (requires { bias_.zero_gradient(); }) {
+    } else if constexpr (is_token_bias && requires { bias_.zero_gradient(); }) {
       add_zeros(function, bias_.zero_gradient());
     }
   }
-
-  void begin_block(Index thread) override {
-    if constexpr (!is_token_bias) of_thread(thread) = block_gradients_.back();
+  void write_zeros() override {
+    if constexpr (requires { bias_.write_zeros(gradient_); }) bias_.write_zeros(gradient_);
   }
-  void add([[maybe_unused]] Index thread, const TokenTile& tokens,
-           const MatrixView<const Real>& grad) override {
-    if constexpr (is_token_bias) {
+  std::size_t scratch_bytes(const QueryBiasBlock<T>& block) const override {
+    return Types::scratch_bytes(bias_, block, gradient_);
+  }
+
+  void begin_block(Index thread, const QueryBiasBlock<T>& block) override {
+    if constexpr (has_local_gradients) of_thread(thread) = block_gradients_.back();
+    if constexpr (is_query_bias) Types::begin(bias_, block, of_thread(thread));
+  }
+  void add(Index thread, const QueryBiasTile<T>& tile, const MatrixView<const Real>& grad,
+           [[maybe_unused]] const QueryBiasGradients<T>& to) override {
+    const TokenTile& tokens = tile.tokens;
+    if constexpr (is_query_bias) {
+      bias_.add_gradient(Types::template tile_of<Bias>(tile), grad, to, of_thread(thread));
+    } else if constexpr (is_token_bias) {
       bias_.add_gradient(tokens, grad, gradient_);
     } else {
       bias_.add_gradient(tokens.head, tokens.query_positions, tokens.key_positions, grad,
                          of_thread(thread));
     }
   }
-  void add_block(Index thread) override {
-    if constexpr (!is_token_bias) add_numbers(gradient_, of_thread(thread));
+  void add_block(Index thread, [[maybe_unused]] const QueryBiasBlock<T>& block) override {
+    if constexpr (has_local_gradients) add_numbers(gradient_, of_thread(thread));
+    if constexpr (has_end) bias_.end(Types::block_of(block), gradient_);
   }
 
  private:
-  Gradient& of_thread(Index thread) noexcept {
-    return block_gradients_[static_cast<std::size_t>(thread)];
+  /// Returns the gradient that a thread adds to.
+  Gradient& of_thread([[maybe_unused]] Index thread) noexcept {
+    if constexpr (has_local_gradients) return block_gradients_[static_cast<std::size_t>(thread)];
+    return gradient_;
   }
 
   /// Adds zeros, or compares sizes, before anything is written: += throws for another shape, but
@@ -139,20 +169,6 @@ class LearnedParameterGradients final : public ParameterGradients<T> {
   const Bias& bias_;
   Gradient& gradient_;
   std::vector<Gradient> block_gradients_;  ///< one per thread, and zeros at the end
-};
-
-/// Gradient of a RelativeBias, whose blocks keep local gradients of its tables in their arenas.
-///   gradient: nullptr if nothing is learned
-template <Scalar T>
-struct RelativeParameterGradients {
-  const RelativeGradient<T>* gradient = nullptr;
-
-  bool serializes_blocks() const noexcept { return gradient != nullptr; }
-
-  LearnedTables learned_tables() const noexcept {
-    if (gradient == nullptr) return {};
-    return {gradient->table.data != nullptr, gradient->key_table.data != nullptr};
-  }
 };
 
 }  // namespace detail

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <posenc/attention/detail/attention_geometry.hpp>
+#include <posenc/attention/detail/erased_bias.hpp>
 #include <posenc/attention/detail/masks.hpp>
-#include <posenc/attention/relative_bias.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -77,6 +77,23 @@ class RelativeColumns {
   Index count_, entries_, min_offset_;
 };
 
+/// Returns the columns of a bias's tables.
+template <Scalar T>
+RelativeColumns columns_of(const RelativeBias<T>& bias) noexcept {
+  return {bias.index, is_present(bias.table) ? bias.table.seq : bias.key_table.seq};
+}
+
+/// Returns the factor of the products.
+template <Scalar T>
+Compute<T> factor_of(const RelativeBias<T>& bias, const QueryBiasBlock<T>& block) noexcept {
+  return bias.scale == RelativeScale::Scaled ? block.scale : Compute<T>{1};
+}
+
+/// Returns the number of tiles of columns that consecutive queries and a tile of keys need.
+constexpr Index column_ring_slots(Index queries) noexcept {
+  return (queries + tile_keys - 2) / tile_lanes + 2;
+}
+
 /// Throws PositionError if a query sees, in any head, a key beyond the ends of the table. Walks
 /// over the visible ranges of all queries.
 template <Scalar T>
@@ -118,9 +135,8 @@ void check_table_range(const char* function, const RelativeColumns& columns,
 
 /// Checks a relative bias before anything is written.
 template <Scalar T>
-void check_relative_bias(const char* function, const RelativeBias<T>& bias,
-                         const AttentionGeometry<T>& geometry, const Masks<T>& masks,
-                         const AttentionShape& shape, const HeadsView<const T>& q) {
+void check_relative(const char* function, const RelativeBias<T>& bias, const BiasCall<T>& call) {
+  const HeadsView<const T>& q = call.q;
   const RelativeIndex& index = bias.index;
   if (index.order != RelativeOrder::KeyMinusQuery && index.order != RelativeOrder::QueryMinusKey) {
     fail<ConfigError>(function,
@@ -174,8 +190,8 @@ void check_relative_bias(const char* function, const RelativeBias<T>& bias,
                        " rows but one is ", row);
     }
   }
-  if (index.beyond == BeyondTable::Refused && shape.has_scores()) {
-    check_table_range(function, RelativeColumns(index, rows), geometry, masks, q.heads);
+  if (index.beyond == BeyondTable::Refused && call.shape.has_scores()) {
+    check_table_range(function, columns_of(bias), call.geometry, call.masks, q.heads);
   }
 }
 

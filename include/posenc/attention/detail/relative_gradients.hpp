@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/kv_gradients.hpp>
-#include <posenc/attention/detail/query_block.hpp>
+#include <posenc/attention/detail/kernel_tile.hpp>
 #include <posenc/attention/detail/relative_columns.hpp>
 #include <posenc/attention/detail/relative_products.hpp>
-#include <posenc/attention/gradients.hpp>
-#include <posenc/attention/relative_bias.hpp>
-#include <posenc/core/error.hpp>
 #include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/products.hpp>
 #include <posenc/kernels/scratch_arenas.hpp>
@@ -15,7 +11,6 @@
 #include <posenc/kernels/tile.hpp>
 #include <posenc/kernels/transposed_sum_kernel.hpp>
 #include <posenc/simd/pack.hpp>
-#include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -91,11 +86,6 @@ class RelativeTableBackward {
   Real* grad_;
 };
 
-/// Gradients of tables that are requested.
-struct LearnedTables {
-  bool table = false, key_table = false;
-};
-
 /// Backward of a RelativeBias: computes the gradients of its queries, of the keys and of its tables
 /// from the gradient of scores. Score gradients are first moved to the columns of their distances;
 /// the rest are products like those of attention.
@@ -103,81 +93,75 @@ template <class Tier, Scalar T, class S>
 class RelativeGradients {
  public:
   using Real = Compute<T>;
-  using Block = QueryBlock<Tier, T, S>;
+  using Block = KernelBlock<Tier, T, S>;
+  using Tile = KernelTile<Tier, T, S>;
 
-  RelativeGradients(const RelativeBias<T>& bias, const LearnedTables& learned, Real scale,
-                    Index rows, Index queries, ArenaAllocator& allocator) noexcept
+  RelativeGradients(const Block& block, const RelativeBias<T>& bias,
+                    const RelativeGradient<T>& gradient, ArenaAllocator& allocator) noexcept
       : bias_(bias),
-        columns_(bias.index, is_present(bias.table) ? bias.table.seq : bias.key_table.seq),
-        factor_(bias.scale == RelativeScale::Scaled ? scale : Real{1}),
-        ring_slots_((queries + tile_keys - 2) / tile_lanes + 2),
-        table_(bias.table, columns_, rows / queries, learned.table, allocator),
-        key_table_(bias.key_table, columns_, rows / queries, learned.key_table, allocator),
-        queries_(allocator.allocate<Real>(rows * table_.dim())),
-        grad_queries_(allocator.allocate<Real>(rows * table_.dim())),
-        weights_(
-            allocator.allocate<Real>(ring_slots_ * (std::max)(queries, tile_lanes) * tile_lanes)),
-        ones_(allocator.allocate<Real>((std::max)(queries, tile_lanes) + stats_rows)),
-        columns_of_keys_(allocator.allocate<std::int32_t>(queries * tile_keys)) {}
+        columns_(columns_of(bias)),
+        factor_(factor_of(bias, block)),
+        ring_slots_(column_ring_slots(block.queries)),
+        has_own_queries_(is_present(bias.queries)),
+        table_(bias.table, columns_, block.heads, gradient.table.data != nullptr, allocator),
+        key_table_(bias.key_table, columns_, block.heads, gradient.key_table.data != nullptr,
+                   allocator),
+        queries_(allocator.allocate<Real>(block.queries * block.heads * table_.dim())),
+        grad_queries_(allocator.allocate<Real>(
+            has_own_queries_ ? block.queries * block.heads * table_.dim() : 0)),
+        weights_(allocator.allocate<Real>(ring_slots_ * (std::max)(block.queries, tile_lanes) *
+                                          tile_lanes)),
+        ones_(allocator.allocate<Real>((std::max)(block.queries, tile_lanes) + stats_rows)),
+        columns_of_keys_(allocator.allocate<std::int32_t>(block.queries * tile_keys)) {}
 
   RelativeGradients(const RelativeGradients&) = delete;  // tables refer to columns_
   RelativeGradients& operator=(const RelativeGradients&) = delete;
 
   void begin(const Block& block) noexcept {
-    group_ = block.plan().group;
-    rows_of_head_ = block.rows() / group_;
-    first_head_ = block.first_head();
+    rows_of_head_ = block.queries;
+    first_head_ = block.first_head;
     table_.clear();
     key_table_.clear();
     std::fill_n(ones_, (std::max)(rows_of_head_, tile_lanes) + stats_rows, Real{1});
     if (!is_present(bias_.table)) return;
     finite_ = true;
-    const HeadsView<const T>& x = is_present(bias_.queries) ? bias_.queries : block.plan().q;
-    for (Index r = 0; r < block.rows(); ++r) {
-      const Index i = block.sequence().first_query + block.query(r);
-      finite_ &= pack_values<Tier>(x.row(block.sequence().batch, i, block.head(r)), 0, 1, x.dim,
-                                   queries_ + head_major_index(r) * table_.dim(), table_.dim());
+    const HeadsView<const T>& x = has_own_queries_ ? bias_.queries : block.q;
+    for (Index g = 0; g < block.heads; ++g) {
+      for (Index n = 0; n < rows_of_head_; ++n) {
+        finite_ &= pack_values<Tier>(x.row(block.batch, block.first_query + n, first_head_ + g), 0,
+                                     1, x.dim, queries_ + (g * rows_of_head_ + n) * table_.dim(),
+                                     table_.dim());
+      }
     }
-    std::fill_n(grad_queries_, block.rows() * table_.dim(), Real{0});
+    if (has_own_queries_) {
+      std::fill_n(grad_queries_, block.heads * rows_of_head_ * table_.dim(), Real{0});
+    }
   }
 
-  /// Adds the contributions of a tile, from its score gradients, [rows, tile_keys], which are 0 for
-  /// invisible keys.
-  ///   key_rows: the tile's keys, [tile_keys, padded head_dim]
-  ///   finite: true if these keys are finite
-  void add(const Block& block, const TileVisibility& seen, const double* key_positions,
-           const Real* grad, const S* key_rows, bool finite,
-           const KvGradients<Tier, T>& kv_gradients) const noexcept {
-    for (Index g = 0; g < (std::min)(group_, block.rows()); ++g) {
-      const Range columns = find_columns(block, seen, g, key_positions);
-      for (Index t = columns.first / tile_lanes; t * tile_lanes <= columns.last; t += ring_slots_) {
-        const Range tiles{t, (std::min)(t + ring_slots_ - 1, columns.last / tile_lanes)};
-        if (is_present(bias_.table)) add_to_queries(seen, g, grad, tiles);
-        if (is_present(bias_.key_table) && (key_table_.learned() || kv_gradients.has_keys())) {
-          add_to_keys(seen, g, grad, tiles, key_rows, finite, kv_gradients);
-        }
+  /// Adds the contributions of a tile, from its score gradients, which are 0 for invisible keys.
+  void add(const Tile& tile, const MatrixView<const Real>& grad,
+           const QueryBiasGradients<T>& to) const noexcept {
+    const Range columns = find_columns(tile);
+    for (Index t = columns.first / tile_lanes; t * tile_lanes <= columns.last; t += ring_slots_) {
+      const Range tiles{t, (std::min)(t + ring_slots_ - 1, columns.last / tile_lanes)};
+      if (is_present(bias_.table)) add_to_queries(tile, grad, tiles, to);
+      if (is_present(bias_.key_table) && (key_table_.learned() || to.keys.data != nullptr)) {
+        add_to_keys(tile, grad, tiles, to);
       }
     }
   }
 
-  /// Returns the gradient of row r of the block's queries, or null if the bias has its own queries.
-  const Real* query_gradient(Index r) const noexcept {
-    return is_present(bias_.table) && !is_present(bias_.queries)
-               ? grad_queries_ + head_major_index(r) * table_.dim()
-               : nullptr;
-  }
-
-  /// Writes the gradient of the bias's own queries. Call it after the block's last tile.
-  void write(const Block& block, const HeadsView<T>& grad) const noexcept {
-    if (grad.data == nullptr) return;
-    for (Index r = 0; r < block.rows(); ++r) {
-      convert_row<Tier>(grad_queries_ + head_major_index(r) * table_.dim(), grad.dim,
-                        grad.row(block.sequence().batch,
-                                 block.sequence().first_query + block.query(r), block.head(r)));
+  /// Writes the gradient of the bias's own queries, and adds those of the tables. Call it in block
+  /// order, after the block's last tile.
+  void end(const Block& block, const RelativeGradient<T>& to) const noexcept {
+    if (to.queries.data != nullptr) {
+      for (Index g = 0; g < block.heads; ++g) {
+        for (Index n = 0; n < rows_of_head_; ++n) {
+          convert_row<Tier>(grad_queries_ + (g * rows_of_head_ + n) * table_.dim(), to.queries.dim,
+                            to.queries.row(block.batch, block.first_query + n, first_head_ + g));
+        }
+      }
     }
-  }
-  /// Adds the gradients of the tables to `to`. Call it in block order.
-  void add_tables(const RelativeGradient<T>& to) const noexcept {
     table_.add_to(to.table, first_head_);
     key_table_.add_to(to.key_table, first_head_);
   }
@@ -187,19 +171,14 @@ class RelativeGradients {
     Index first, last;  ///< none if first > last
   };
 
-  /// Returns the index of row r in head-major order.
-  Index head_major_index(Index r) const noexcept { return r % group_ * rows_of_head_ + r / group_; }
-
-  /// Stores the column of each query and key of head g, and returns their range.
-  Range find_columns(const Block& block, const TileVisibility& seen, Index g,
-                     const double* key_positions) const noexcept {
-    const Index first = seen.keys.begin - seen.first_key(), end = seen.keys.end - seen.first_key();
+  /// Stores the column of each query and key of a tile, and returns their range.
+  Range find_columns(const Tile& tile) const noexcept {
     Range columns{(std::numeric_limits<Index>::max)(), -1};
-    for (Index n = 0; n < rows_of_head_; ++n) {
-      const double query = block.position(n * group_ + g);
-      for (Index j = first; j < end; ++j) {
-        const Index column = columns_.column(columns_.offset(query, key_positions[j]));
-        columns_of_keys_[n * tile_keys + j] = static_cast<std::int32_t>(column);
+    std::int32_t* to = columns_of_keys_;
+    for (const double query : tile.tokens.query_positions) {
+      for (const double key : tile.tokens.key_positions) {
+        const Index column = columns_.column(columns_.offset(query, key));
+        *to++ = static_cast<std::int32_t>(column);
         if (column == RelativeColumns::none) continue;
         columns.first = (std::min)(columns.first, column);
         columns.last = (std::max)(columns.last, column);
@@ -208,143 +187,108 @@ class RelativeGradients {
     return columns;
   }
 
-  /// Adds the score gradients of head g to the sums of their columns.
+  /// Adds score gradients to the sums of their columns.
   ///   put(tile of columns, query, key, column in the tile): returns the sum to add to
   template <class Put>
-  void scatter_add(const TileVisibility& seen, Index g, const Real* grad, const Range& tiles,
-                   Index rows, const Put& put) const noexcept {
-    const Index first = seen.keys.begin - seen.first_key(), end = seen.keys.end - seen.first_key();
+  void scatter_add(const MatrixView<const Real>& grad, const Range& tiles, Index rows,
+                   const Put& put) const noexcept {
     std::fill_n(weights_, (tiles.last - tiles.first + 1) * rows * tile_lanes, Real{0});
-    for (Index n = 0; n < rows_of_head_; ++n) {
-      const Real* const row_grad = grad + (n * group_ + g) * tile_keys;
-      for (Index j = first; j < end; ++j) {
-        const Index column = columns_of_keys_[n * tile_keys + j], t = column / tile_lanes;
+    for (Index n = 0; n < grad.rows; ++n) {
+      for (Index j = 0; j < grad.cols; ++j) {
+        const Index column = columns_of_keys_[n * grad.cols + j], t = column / tile_lanes;
         if (column == RelativeColumns::none || t < tiles.first || t > tiles.last) continue;
         Real& sum =
             put(weights_ + (t - tiles.first) * rows * tile_lanes, n, j, column % tile_lanes);
-        sum = mul_add(factor_, row_grad[j], sum);
+        sum = mul_add(factor_, grad.row(n)[j], sum);
       }
     }
   }
 
-  void add_to_queries(const TileVisibility& seen, Index g, const Real* grad,
-                      const Range& tiles) const noexcept {
-    scatter_add(seen, g, grad, tiles, rows_of_head_,
+  void add_to_queries(const Tile& tile, const MatrixView<const Real>& grad, const Range& tiles,
+                      const QueryBiasGradients<T>& to) const noexcept {
+    scatter_add(grad, tiles, rows_of_head_,
                 [](Real* tile_weights, Index n, Index, Index column) -> Real& {
                   return tile_weights[n * tile_lanes + column];
                 });
     const Index dim = table_.dim();
-    const Index first_row = g * rows_of_head_;
+    const Index g = tile.tokens.head - first_head_, first_row = g * rows_of_head_;
+    Real* const grad_queries = has_own_queries_ ? grad_queries_ + first_row * dim : to.queries.data;
     for (Index t = tiles.first; t <= tiles.last; ++t) {
       const Real* const weights = weights_ + (t - tiles.first) * rows_of_head_ * tile_lanes;
       const Index count = table_.columns_of(t);
       const ActiveLanes lanes{0, count, panel_mask_of(0, count - 1)};
-      dispatch_skip_weights<SkipWeights::Zero>(
-          table_.pack(t, first_head_ + g),
-          [&]<SkipWeights W>(std::integral_constant<SkipWeights, W>) {
-            for_register_tiles<Tier>(rows_of_head_, WeightedSumKernel<Tier, Real, Real, W>{
-                                                        weights,
-                                                        table_.packed(),
-                                                        dim,
-                                                        dim,
-                                                        lanes,
-                                                        ones_,
-                                                        ones_,
-                                                        grad_queries_ + first_row * dim,
-                                                        {table_.packed()}});
-          });
-      if (!table_.learned()) continue;
-      const auto rows = all_panels(rows_of_head_);
-      dispatch_skip_weights<SkipWeights::Zero>(
-          finite_, [&]<SkipWeights W>(std::integral_constant<SkipWeights, W>) {
-            for_register_tiles<Tier>(
-                count, TransposedSumKernel<Tier, Real, W>{weights, queries_ + first_row * dim, dim,
-                                                          0, rows.data(), table_.grad(g, t)});
-          });
+      add_weighted_rows(table_.pack(t, tile.tokens.head), rows_of_head_, weights, table_.packed(),
+                        dim, lanes, grad_queries);
+      if (table_.learned()) {
+        add_transposed(finite_, count, weights, 0, rows_of_head_, queries_ + first_row * dim, dim,
+                       table_.grad(g, t));
+      }
     }
   }
 
-  void add_to_keys(const TileVisibility& seen, Index g, const Real* grad, const Range& tiles,
-                   const S* key_rows, bool finite,
-                   const KvGradients<Tier, T>& kv_gradients) const noexcept {
-    scatter_add(seen, g, grad, tiles, tile_lanes,
-                [](Real* tile_weights, Index, Index j, Index column) -> Real& {
-                  return tile_weights[column * tile_keys + j];
+  void add_to_keys(const Tile& tile, const MatrixView<const Real>& grad, const Range& tiles,
+                   const QueryBiasGradients<T>& to) const noexcept {
+    const Index dim = key_table_.dim(), first = tile.first_lane(), keys = grad.cols;
+    const Index g = tile.tokens.head - first_head_;
+    scatter_add(grad, tiles, tile_lanes,
+                [first](Real* tile_weights, Index, Index j, Index column) -> Real& {
+                  return tile_weights[column * tile_keys + first + j];
                 });
-    const Index dim = key_table_.dim(), first = seen.keys.begin - seen.first_key();
-    const Index keys = seen.keys.end - seen.keys.begin;
     const ActiveLanes lanes{first, first + keys, panel_mask_of(first, first + keys - 1)};
     for (Index t = tiles.first; t <= tiles.last; ++t) {
       const Real* const weights = weights_ + (t - tiles.first) * tile_lanes * tile_lanes;
       const Index count = key_table_.columns_of(t);
-      const auto rows = all_panels(count);
-      if (kv_gradients.has_keys()) {
-        dispatch_skip_weights<SkipWeights::Zero>(
-            key_table_.pack(t, first_head_ + g),
-            [&]<SkipWeights W>(std::integral_constant<SkipWeights, W>) {
-              for_register_tiles<Tier>(
-                  keys, TransposedSumKernel<Tier, Real, W>{
-                            weights + first, key_table_.packed(), dim, first, rows.data(),
-                            kv_gradients.key_gradient(seen.keys.begin)});
-            });
+      if (to.keys.data != nullptr) {
+        add_transposed(key_table_.pack(t, tile.tokens.head), keys, weights, first, count,
+                       key_table_.packed(), dim, to.keys.data);
       }
-      if (!key_table_.learned()) continue;
-      dispatch_skip_weights<SkipWeights::Zero>(finite, [&]<SkipWeights W>(
-                                                           std::integral_constant<SkipWeights, W>) {
-        for_register_tiles<Tier>(count, WeightedSumKernel<Tier, Real, S, W>{weights,
-                                                                            key_rows,
-                                                                            dim,
-                                                                            dim,
-                                                                            lanes,
-                                                                            ones_,
-                                                                            ones_,
-                                                                            key_table_.grad(g, t),
-                                                                            {key_rows}});
-      });
+      if (key_table_.learned()) {
+        add_weighted_rows(tile.rows_are_finite, count, weights, tile.rows, dim, lanes,
+                          key_table_.grad(g, t));
+      }
     }
   }
 
-  static typename KvGradients<Tier, T>::PanelRowRanges all_panels(Index rows) noexcept {
-    typename KvGradients<Tier, T>::PanelRowRanges all;
+  /// Adds weights [rows, tile_lanes] times the numbers of the lanes, [tile_lanes, dim], to the sums
+  /// [rows, dim].
+  ///   finite: the numbers are finite
+  template <class Number>
+  void add_weighted_rows(bool finite, Index rows, const Real* weights, const Number* numbers,
+                         Index dim, const ActiveLanes& lanes, Real* sums) const noexcept {
+    const auto add = [&]<SkipWeights W>(std::integral_constant<SkipWeights, W>) {
+      const WeightedSumKernel<Tier, Real, Number, W> kernel{weights, numbers, dim,  dim,      lanes,
+                                                            ones_,   ones_,   sums, {numbers}};
+      for_register_tiles<Tier>(rows, kernel);
+    };
+    dispatch_skip_weights<SkipWeights::Zero>(finite, add);
+  }
+  /// Adds the transposed weights of `count` lanes, starting at `first`, times `rows` numbers, [rows,
+  /// dim], to the sums [count, dim].
+  void add_transposed(bool finite, Index count, const Real* weights, Index first, Index rows,
+                      const Real* numbers, Index dim, Real* sums) const noexcept {
+    std::array<PanelRowRange, static_cast<std::size_t>(tile_panels)> all;
     all.fill({0, rows});
-    return all;
+    const auto add = [&]<SkipWeights W>(std::integral_constant<SkipWeights, W>) {
+      for_register_tiles<Tier>(count, TransposedSumKernel<Tier, Real, W>{
+                                          weights + first, numbers, dim, first, all.data(), sums});
+    };
+    dispatch_skip_weights<SkipWeights::Zero>(finite, add);
   }
 
   const RelativeBias<T>& bias_;
   RelativeColumns columns_;
   Real factor_;
   Index ring_slots_;
+  bool has_own_queries_;
   RelativeTableBackward<Tier, T> table_, key_table_;
   Real* queries_;       ///< [rows, padded width], head by head
-  Real* grad_queries_;  ///< [rows, padded width], head by head
+  Real* grad_queries_;  ///< of the bias's own queries, [rows, padded width], head by head
   Real* weights_;       ///< [tiles of columns][queries][columns], or [columns][keys]
   Real* ones_;
   std::int32_t* columns_of_keys_;  ///< columns [queries, tile_keys]
-  Index group_ = 1, rows_of_head_ = 0, first_head_ = 0;
+  Index rows_of_head_ = 0, first_head_ = 0;
   bool finite_ = true;
 };
-
-/// Checks that requested gradients have the shapes of their tensors.
-///   Throws: ShapeError
-template <Scalar T>
-void check_relative_gradient(const char* function, const RelativeBias<T>& bias,
-                             const RelativeGradient<T>& gradient) {
-  const auto check = [function](const char* name, const auto& of, const HeadsView<const T>& view) {
-    if (of.data == nullptr) return;
-    check_extents(function, name, of);
-    if (!is_present(view)) {
-      fail<ShapeError>(function, name, " ", of.extents(), " needs the tensor, which is omitted");
-    }
-    if (of.extents() != view.extents()) {
-      fail<ShapeError>(function, name, " ", of.extents(), " must have the shape of its tensor ",
-                       view.extents());
-    }
-    check_output(function, name, of);
-  };
-  check("RelativeGradient::table", gradient.table, bias.table);
-  check("RelativeGradient::key_table", gradient.key_table, bias.key_table);
-  check("RelativeGradient::queries", gradient.queries, bias.queries);
-}
 
 }  // namespace detail
 POSENC_END

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/query_block.hpp>
 #include <posenc/attention/detail/relative_columns.hpp>
-#include <posenc/attention/relative_bias.hpp>
 #include <posenc/kernels/diagonals.hpp>
 #include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/panel.hpp>
@@ -53,15 +51,13 @@ class RelativeProducts {
   /// Packs the rows of a block and discards all products.
   template <class Block>
   void begin(const Block& block) noexcept {
-    const Index group = block.plan().group;
-    const HeadsView<const T>& x = is_present(bias_.queries) ? bias_.queries : block.plan().q;
-    rows_of_head_ = block.rows() / group;
-    heads_ = group;
-    first_head_ = block.first_head();
-    for (Index g = 0; g < group; ++g) {
+    const HeadsView<const T>& x = is_present(bias_.queries) ? bias_.queries : block.q;
+    rows_of_head_ = block.queries;
+    heads_ = block.heads;
+    first_head_ = block.first_head;
+    for (Index g = 0; g < heads_; ++g) {
       for (Index n = 0; n < rows_of_head_; ++n) {
-        const Index query = block.sequence().first_query + block.query(n * group);
-        pack_row<Tier>(x.row(block.sequence().batch, query, first_head_ + g), x.dim,
+        pack_row<Tier>(x.row(block.batch, block.first_query + n, first_head_ + g), x.dim,
                        packed_ + (g * rows_of_head_ + n) * row_size(), row_size());
       }
     }

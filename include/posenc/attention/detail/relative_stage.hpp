@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/bias_stage.hpp>
-#include <posenc/attention/detail/query_block.hpp>
+#include <posenc/attention/detail/kernel_tile.hpp>
 #include <posenc/attention/detail/relative_columns.hpp>
 #include <posenc/attention/detail/relative_products.hpp>
-#include <posenc/attention/relative_bias.hpp>
 #include <posenc/kernels/diagonals.hpp>
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/tile.hpp>
@@ -16,36 +14,39 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 POSENC_BEGIN
 namespace detail {
 
-/// Stage of a RelativeBias. If keys and columns are consecutive, a query reads a contiguous range
-/// of its products, shifted by one from query to query. Otherwise each key's column is looked up.
+/// Sum of a RelativeBias's products for a block. If keys and columns are consecutive, a query reads
+/// a contiguous range of its products, shifted by one from query to query. Otherwise each key's
+/// column is looked up.
 template <class Tier, Scalar T, class S>
-class BiasStage<Tier, T, S, RelativeBias<T>> {
+class RelativeStage {
  public:
   using Real = Compute<T>;
-  using Block = QueryBlock<Tier, T, S>;
+  using Block = KernelBlock<Tier, T, S>;
+  using Tile = KernelTile<Tier, T, S>;
+  using Scores = MatrixView<Real>;
 
-  BiasStage(const RelativeBias<T>& bias, Real scale, Index rows, Index queries,
-            ArenaAllocator& allocator) noexcept
+  RelativeStage(const Block& block, const RelativeBias<T>& bias, ArenaAllocator& allocator) noexcept
       : bias_(bias),
-        columns_(bias.index, is_present(bias.table) ? bias.table.seq : bias.key_table.seq),
-        factor_(bias.scale == RelativeScale::Scaled ? scale : Real{1}),
-        ring_slots_((queries + tile_keys - 2) / tile_lanes + 2),
-        max_indices_(queries + tile_keys),
+        columns_(columns_of(bias)),
+        ring_slots_(column_ring_slots(block.queries)),
+        max_indices_(block.queries + tile_keys),
         query_offsets_(allocator.allocate<std::int32_t>(max_indices_)),
         key_columns_(allocator.allocate<std::int32_t>(max_indices_)),
-        products_(bias, columns_, factor_, is_present(bias.table) ? ring_slots_ : 0, rows,
-                  allocator),
-        key_products_(bias, columns_, factor_, is_present(bias.key_table) ? ring_slots_ : 0,
-                      allocator) {}
+        products_(bias, columns_, factor_of(bias, block), is_present(bias.table) ? ring_slots_ : 0,
+                  block.queries * block.heads, allocator),
+        key_products_(bias, columns_, factor_of(bias, block),
+                      is_present(bias.key_table) ? ring_slots_ : 0, allocator) {}
 
   // products_ and key_products_ hold references to columns_.
-  BiasStage(const BiasStage&) = delete;
-  BiasStage& operator=(const BiasStage&) = delete;
+  RelativeStage(const RelativeStage&) = delete;
+  RelativeStage& operator=(const RelativeStage&) = delete;
 
   void begin(const Block& block) noexcept {
     if (is_present(bias_.table)) products_.begin(block);
@@ -53,24 +54,24 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
 
   /// Adds the bias for as many columns at a time as there are ring slots. These are all columns,
   /// unless user-supplied positions are far apart.
-  void add(const Block& block, Index, const KvTile<S>& keys, const BiasTile<Real>& tile) const {
-    const ColumnAccess access = column_access(block, tile);
+  void add(const Tile& tile, const Scores& scores) const noexcept {
+    const ColumnAccess access = column_access(tile);
     for (Index t = access.first / tile_lanes; t * tile_lanes <= access.last; t += ring_slots_) {
       const ColumnTiles tiles{t, (std::min)(t + ring_slots_, access.last / tile_lanes + 1)};
-      compute_products(block, keys, tile, access, tiles);
+      compute_products(tile, access, tiles);
       if (access.is_contiguous && !columns_.is_contiguous()) {
         for (Index offset = access.min_offset; offset <= access.max_offset; ++offset) {
           store_product_index(offset - access.min_offset, columns_.column(offset), tiles);
         }
         if (!access.has_gaps) {
-          add_gathered_run(block, tile, access);
+          add_gathered_run(tile, access, scores);
           continue;
         }
       }
       if (access.is_contiguous && columns_.is_contiguous()) {
-        add_contiguous(block, tile, tiles);
+        add_contiguous(tile, tiles, scores);
       } else {
-        add_gathered(block, tile, access, tiles);
+        add_gathered(tile, access, tiles, scores);
       }
     }
   }
@@ -97,20 +98,25 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     Index key_column;
   };
 
-  /// Returns the positions of a tile's queries.
-  static const double* queries_of(const Block& block, const BiasTile<Real>& tile) noexcept {
-    return block.positions(tile.first_row);
+  static double at(std::span<const double> positions, Index n) noexcept {
+    return positions[static_cast<std::size_t>(n)];
+  }
+  static Index keys_of(const Tile& tile) noexcept {
+    return static_cast<Index>(tile.tokens.key_positions.size());
+  }
+  static Index queries_of(const Tile& tile) noexcept {
+    return static_cast<Index>(tile.tokens.query_positions.size());
   }
 
-  ColumnAccess column_access(const Block& block, const BiasTile<Real>& tile) const noexcept {
+  ColumnAccess column_access(const Tile& tile) const noexcept {
+    const auto queries = tile.tokens.query_positions, keys = tile.tokens.key_positions;
     bool is_contiguous = true;
-    for (Index j = 1; j < tile.keys; ++j) {
-      is_contiguous &= tile.key_positions[j] == tile.key_positions[0] + static_cast<double>(j);
+    for (std::size_t j = 1; j < keys.size(); ++j) {
+      is_contiguous &= keys[j] == keys[0] + static_cast<double>(j);
     }
-    const double* const queries = queries_of(block, tile);
     double low = 0x1p52, high = -0x1p52;
-    for (Index i = 0; i < tile.queries; ++i) {
-      const double first = tile.key_positions[0] - queries[i];
+    for (const double query : queries) {
+      const double first = keys[0] - query;
       is_contiguous &= first == std::floor(first) && std::abs(first) < 0x1p52;
       low = (std::min)(low, first);
       high = (std::max)(high, first);
@@ -118,7 +124,7 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
     ColumnAccess access{is_contiguous, false, 0, 0, columns_.count(), -1};
     if (is_contiguous) {
       access.min_offset = static_cast<Index>(low);
-      access.max_offset = static_cast<Index>(high) + tile.keys - 1;
+      access.max_offset = static_cast<Index>(high) + keys_of(tile) - 1;
       access.is_contiguous =
           columns_.is_contiguous() || access.max_offset - access.min_offset < max_indices_;
     }
@@ -139,25 +145,24 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
         include(columns_.column(offset));
       }
     } else {
-      for (Index i = 0; i < tile.queries; ++i) {
-        for (Index j = 0; j < tile.keys; ++j) {
-          include(columns_.column(columns_.offset(queries[i], tile.key_positions[j])));
-        }
+      for (const double query : queries) {
+        for (const double key : keys) include(columns_.column(columns_.offset(query, key)));
       }
     }
     access.has_gaps |= access.last / tile_lanes - access.first / tile_lanes >= ring_slots_;
     return access;
   }
 
-  void compute_products(const Block& block, const KvTile<S>& keys, const BiasTile<Real>& tile,
-                        const ColumnAccess& access, const ColumnTiles& tiles) const noexcept {
+  void compute_products(const Tile& tile, const ColumnAccess& access,
+                        const ColumnTiles& tiles) const noexcept {
+    const Index first = tile.first_lane();
     for (Index t = tiles.begin; t < tiles.end; ++t) {
       const Index from = (std::max)(access.first - t * tile_lanes, Index{0});
       const Index to = (std::min)(access.last - t * tile_lanes, tile_lanes - 1);
       if (is_present(bias_.table)) products_.compute(t, from, to);
       if (is_present(bias_.key_table)) {
-        key_products_.compute(t, t - tiles.begin, from, to, block.head(tile.first_row), keys.keys,
-                              tile.first_lane, tile.first_lane + tile.keys);
+        key_products_.compute(t, t - tiles.begin, from, to, tile.tokens.head, tile.panels, first,
+                              first + keys_of(tile));
       }
     }
   }
@@ -177,39 +182,36 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
 
   /// Returns the products of a tile's first query, which those of the other queries follow; nullptr
   /// if there is only a table of keys.
-  const Real* products_of(const Block& block, const BiasTile<Real>& tile) const noexcept {
+  const Real* products_of(const Tile& tile) const noexcept {
     if (!is_present(bias_.table)) return nullptr;
-    const Index group = block.plan().group;
-    return products_.row(tile.first_row % group, tile.first_row / group);
+    return products_.row(tile.tokens.head - tile.block.first_head,
+                         tile.tokens.first_query - tile.block.first_query);
   }
   static const Real* products_of_row(const Real* products, Index i) noexcept {
     return products == nullptr ? nullptr : products + i * tile_lanes;
   }
 
   /// Adds products of consecutive columns.
-  void add_contiguous(const Block& block, const BiasTile<Real>& tile,
-                      const ColumnTiles& tiles) const noexcept {
-    const double* const queries = queries_of(block, tile);
-    const Real* const products = products_of(block, tile);
+  void add_contiguous(const Tile& tile, const ColumnTiles& tiles,
+                      const Scores& scores) const noexcept {
+    const Index keys = keys_of(tile);
+    const Real* const products = products_of(tile);
     const Index last = columns_.count() - 1;
     // Calls visit(row, column of key 0, [low, high)), with the range of keys whose columns are in
     // the table; other keys are beyond its ends.
     const auto for_rows = [&](const auto& visit) {
-      for (Index i = 0; i < tile.queries; ++i) {
-        const Index column =
-            static_cast<Index>(tile.key_positions[0] - queries[i]) - columns_.min_offset();
-        const Index low = (std::clamp)(-column, Index{0}, tile.keys);
-        visit(i, column, low, (std::clamp)(last + 1 - column, low, tile.keys));
+      for (Index i = 0; i < queries_of(tile); ++i) {
+        const Index column = offset_of(tile, i) - columns_.min_offset();
+        const Index low = (std::clamp)(-column, Index{0}, keys);
+        visit(i, column, low, (std::clamp)(last + 1 - column, low, keys));
       }
     };
     if (columns_.clamps_to_ends()) {
       const ProductIndex first_index = product_index(0, tiles);
       const ProductIndex last_index = product_index(last, tiles);
       for_rows([&](Index i, Index, Index low, Index high) {
-        add_clamped_end(first_index, tile, products_of_row(products, i), 0, low,
-                        tile.scores.row(i));
-        add_clamped_end(last_index, tile, products_of_row(products, i), high, tile.keys,
-                        tile.scores.row(i));
+        add_clamped_end(first_index, tile, products_of_row(products, i), 0, low, scores.row(i));
+        add_clamped_end(last_index, tile, products_of_row(products, i), high, keys, scores.row(i));
       });
     }
     for (Index t = tiles.begin; t < tiles.end; ++t) {
@@ -219,26 +221,26 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
         const Index from = (std::max)(low, begin), to = (std::min)(high, begin + tile_lanes);
         if (from >= to) return;
         add_contiguous_row({index.query_offset + from - begin, index.key_column + from - begin},
-                           tile, products_of_row(products, i), from, to, tile.scores.row(i));
+                           tile, products_of_row(products, i), from, to, scores.row(i));
       });
     }
   }
 
   /// Adds to keys [from, to), whose columns are consecutive, starting at `index`.
-  void add_contiguous_row(const ProductIndex& index, const BiasTile<Real>& tile,
-                          const Real* products, Index from, Index to, Real* scores) const noexcept {
+  void add_contiguous_row(const ProductIndex& index, const Tile& tile, const Real* products,
+                          Index from, Index to, Real* scores) const noexcept {
     if (products != nullptr) {
       add_values<Tier>(products + index.query_offset, scores + from, to - from);
     }
     if (is_present(bias_.key_table)) {
       for (Index j = from; j < to; ++j) {
-        scores[j] += key_products_.column(index.key_column + j - from)[tile.first_lane + j];
+        scores[j] += key_products_.column(index.key_column + j - from)[tile.first_lane() + j];
       }
     }
   }
 
   /// Adds to keys [from, to), which share a column.
-  void add_clamped_end(const ProductIndex& index, const BiasTile<Real>& tile, const Real* products,
+  void add_clamped_end(const ProductIndex& index, const Tile& tile, const Real* products,
                        Index from, Index to, Real* scores) const noexcept {
     if (from >= to || index.key_column < 0) return;
     if (products != nullptr) {
@@ -246,32 +248,38 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
       for (Index j = from; j < to; ++j) scores[j] += product;
     }
     if (is_present(bias_.key_table)) {
-      const Real* const column = key_products_.column(index.key_column) + tile.first_lane;
+      const Real* const column = key_products_.column(index.key_column) + tile.first_lane();
       for (Index j = from; j < to; ++j) scores[j] += column[j];
     }
   }
 
+  /// Returns key - query of a tile's first key and query i, of a tile with integer distances.
+  static Index offset_of(const Tile& tile, Index i) noexcept {
+    return static_cast<Index>(tile.tokens.key_positions[0] - at(tile.tokens.query_positions, i));
+  }
+
   /// Adds products whose columns are looked up key by key.
-  void add_gathered(const Block& block, const BiasTile<Real>& tile, const ColumnAccess& access,
-                    const ColumnTiles& tiles) const noexcept {
-    const double* const queries = queries_of(block, tile);
-    const Real* const products = products_of(block, tile);
-    const Real* const key_products = key_products_.column(0) + tile.first_lane;
+  void add_gathered(const Tile& tile, const ColumnAccess& access, const ColumnTiles& tiles,
+                    const Scores& scores_of_tile) const noexcept {
+    const Real* const products = products_of(tile);
+    const Real* const key_products = key_products_.column(0) + tile.first_lane();
     const bool has_keys = is_present(bias_.key_table);
-    for (Index i = 0; i < tile.queries; ++i) {
+    const Index keys = keys_of(tile);
+    for (Index i = 0; i < queries_of(tile); ++i) {
       Index n = 0;
       if (access.is_contiguous) {
-        n = static_cast<Index>(tile.key_positions[0] - queries[i]) - access.min_offset;
+        n = offset_of(tile, i) - access.min_offset;
       } else {
-        for (Index j = 0; j < tile.keys; ++j) {
-          const Index offset = columns_.offset(queries[i], tile.key_positions[j]);
+        for (Index j = 0; j < keys; ++j) {
+          const Index offset =
+              columns_.offset(at(tile.tokens.query_positions, i), at(tile.tokens.key_positions, j));
           store_product_index(j, columns_.column(offset), tiles);
         }
       }
       const std::int32_t* const query_offsets = query_offsets_ + n;
       const std::int32_t* const key_columns = key_columns_ + n;
-      Real* const scores = tile.scores.row(i);
-      for (Index j = 0; j < tile.keys; ++j) {
+      Real* const scores = scores_of_tile.row(i);
+      for (Index j = 0; j < keys; ++j) {
         if (key_columns[j] < 0) continue;
         if (products != nullptr) scores[j] += products_of_row(products, i)[query_offsets[j]];
         if (has_keys) scores[j] += key_products[key_columns[j] * tile_keys + j];
@@ -280,56 +288,53 @@ class BiasStage<Tier, T, S, RelativeBias<T>> {
   }
 
   /// Adds to all rows of consecutive keys that all have a column at hand.
-  void add_gathered_run(const Block& block, const BiasTile<Real>& tile,
-                        const ColumnAccess& access) const noexcept {
+  void add_gathered_run(const Tile& tile, const ColumnAccess& access,
+                        const Scores& scores_of_tile) const noexcept {
     using P = Pack<Real, Tier>;
-    const double* const queries = queries_of(block, tile);
-    const auto index_of_row = [&](Index i) {
-      return static_cast<Index>(tile.key_positions[0] - queries[i]) - access.min_offset;
-    };
-    if (const Real* products = products_of(block, tile)) {
+    const Index queries = queries_of(tile), keys = keys_of(tile);
+    const auto index_of_row = [&](Index i) { return offset_of(tile, i) - access.min_offset; };
+    if (const Real* products = products_of(tile)) {
       const bool ascending =
           std::is_sorted(key_columns_, key_columns_ + (access.max_offset - access.min_offset + 1));
-      for (Index i = 0; i < tile.queries; ++i) {
+      for (Index i = 0; i < queries; ++i) {
         const std::int32_t* const indices = query_offsets_ + index_of_row(i);
-        Real* const scores = tile.scores.row(i);
+        Real* const scores = scores_of_tile.row(i);
         Index j = 0;
-        for (; j + P::width <= tile.keys; j += P::width) {
+        for (; j + P::width <= keys; j += P::width) {
           (P::load(scores + j) + gather<P>(products, indices + j, ascending)).store(scores + j);
         }
-        for (; j < tile.keys; ++j) scores[j] += products[indices[j]];
+        for (; j < keys; ++j) scores[j] += products[indices[j]];
         products += tile_lanes;
       }
     }
     if (!is_present(bias_.key_table)) return;
-    const Real* const key_products = key_products_.column(0) + tile.first_lane;
+    const Real* const key_products = key_products_.column(0) + tile.first_lane();
     const auto add_to = [&](Index i, Index from, Index to) {
       const std::int32_t* const indices = key_columns_ + index_of_row(i);
       for (Index j = from; j < to; ++j) {
-        tile.scores.row(i)[j] += key_products[indices[j] * tile_keys + j];
+        scores_of_tile.row(i)[j] += key_products[indices[j] * tile_keys + j];
       }
     };
-    const Index in_squares = tile.keys / P::width * P::width;
-    for (Index i = 0; i < tile.queries;) {
+    const Index in_squares = keys / P::width * P::width;
+    for (Index i = 0; i < queries;) {
       // Counts consecutive queries.
       Index rows = 1;
-      while (rows < P::width && i + rows < tile.queries &&
+      while (rows < P::width && i + rows < queries &&
              index_of_row(i + rows) == index_of_row(i) - rows) {
         ++rows;
       }
       const Index done = rows == P::width ? in_squares : 0;
       for (Index j = 0; j < done; j += P::width) {
         key_products_.template add_square_block<P>(key_columns_ + index_of_row(i) + j,
-                                                   tile.first_lane + j, tile.scores.row(i) + j,
-                                                   tile.scores.row_stride);
+                                                   tile.first_lane() + j, scores_of_tile.row(i) + j,
+                                                   scores_of_tile.row_stride);
       }
-      for (Index end = i + rows; i < end; ++i) add_to(i, done, tile.keys);
+      for (Index end = i + rows; i < end; ++i) add_to(i, done, keys);
     }
   }
 
   const RelativeBias<T>& bias_;
   RelativeColumns columns_;
-  Real factor_;
   Index ring_slots_, max_indices_;
   std::int32_t* query_offsets_;  ///< indices of products per offset or key
   std::int32_t* key_columns_;

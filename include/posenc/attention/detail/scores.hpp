@@ -4,7 +4,6 @@
 #include <posenc/attention/detail/attention_plan.hpp>
 #include <posenc/attention/detail/bias_stage.hpp>
 #include <posenc/attention/detail/query_block.hpp>
-#include <posenc/attention/detail/relative_stage.hpp>
 #include <posenc/attention/detail/unless_zero.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/concepts.hpp>
@@ -18,7 +17,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <type_traits>
 
 POSENC_BEGIN
 namespace detail {
@@ -29,7 +27,7 @@ namespace detail {
 ///          apply_post_bias_epilogue() strip by strip. If prepare_strip_bias() returns true, a
 ///          strip may be multiplied, biased and finished before the next one, while its scores are
 ///          in L1. Without a bias only one strip's scores are kept
-template <class Tier, Scalar T, class Bias, class S>
+template <class Tier, Scalar T, class S>
 class Scores {
  public:
   using Real = Compute<T>;
@@ -37,8 +35,8 @@ class Scores {
 
   /// Allocates memory for blocks of up to `rows` rows, which are of `queries` queries.
   ///   keeps_all: scores of all rows are kept
-  Scores(const AttentionPlan<T>& plan, const Bias& bias, Index rows, Index queries,
-         ArenaAllocator& allocator, bool keeps_all = false) noexcept
+  Scores(const AttentionPlan<T>& plan, const ErasedBias<T>& bias, Index rows, Index queries,
+         ArenaAllocator& allocator, bool keeps_all = false)
       : plan_(plan),
         keeps_block_scores_(plan.has_bias || plan.is_backward || keeps_all),
         scores_(
@@ -46,15 +44,14 @@ class Scores {
         softcap_slopes_(plan.is_backward && plan.options.softcap != 0
                             ? allocator.allocate<Real>(rows * tile_keys)
                             : nullptr),
-        bias_(bias, plan.scale, rows, is_relative || !(plan.is_backward || keeps_all) ? queries : 0,
-              allocator) {}
+        bias_(plan, bias, rows, queries, !(plan.is_backward || keeps_all), allocator) {}
 
   /// True if there is a bias. It is added to as many rows of a head as possible per call, because
   /// it computes terms that depend on keys alone once for all of them.
   bool has_bias() const noexcept { return plan_.has_bias; }
 
   /// Resets per-block state. Call it before the first tile of a block.
-  void begin(const Block& block) noexcept { bias_.begin(block); }
+  void begin(const Block& block) { bias_.begin(block); }
 
   /// Returns the scores of a strip, [rows, tile_keys].
   Real* strip_scores(const Strip& strip) const noexcept {
@@ -97,22 +94,14 @@ class Scores {
 
   /// Prepares the bias of a tile. Call it before the tile's strips. Returns true if each strip may
   /// be finished before the next one is multiplied; its bias is then added by add_strip_bias().
-  bool prepare_strip_bias([[maybe_unused]] const Block& block,
-                          [[maybe_unused]] const TileVisibility& seen,
-                          [[maybe_unused]] const double* key_positions) const noexcept {
-    if constexpr (is_relative) {
-      return false;
-    } else {
-      return !has_bias() || bias_.prepare(block, seen, key_positions);
-    }
+  bool prepare_strip_bias(const Block& block, const TileVisibility& seen,
+                          const double* key_positions) const noexcept {
+    return !has_bias() || bias_.prepare(block, seen, key_positions);
   }
-  void add_strip_bias([[maybe_unused]] const Block& block,
-                      [[maybe_unused]] const TileVisibility& seen,
-                      [[maybe_unused]] const Strip& strip) const noexcept {
-    if constexpr (!is_relative) {
-      if (has_bias()) {
-        bias_.add_to_strip(block, Block::active_lanes(seen, strip), strip, strip_scores(strip));
-      }
+  void add_strip_bias(const Block& block, const TileVisibility& seen,
+                      const Strip& strip) const noexcept {
+    if (has_bias()) {
+      bias_.add_to_strip(block, Block::active_lanes(seen, strip), strip, strip_scores(strip));
     }
   }
 
@@ -168,11 +157,13 @@ class Scores {
     backprop_temperature(TemperatureOf::BiasedScores, block, lanes, strip, grad);
   }
 
-  /// Calls add(tokens, scores) for each head of a tile, with its tokens and the gradients of its
-  /// scores, from those of the tile, [rows, tile_keys]. These are 0 for invisible keys.
+  /// Calls add(tile, gradients) for each head of a tile, with the gradients of its scores, from
+  /// those of the tile, [rows, tile_keys]. These are 0 for invisible keys.
+  ///   of_gradient: block of the bias's gradient
   template <class Add>
-  void for_score_gradients(const Block& block, const TileVisibility& seen,
-                           const double* key_positions, const Real* grad, const Add& add) const {
+  void for_score_gradients(const Block& block, const TileVisibility& seen, const S* panels,
+                           const double* key_positions, const Real* grad,
+                           const QueryBiasBlock<T>& of_gradient, const Add& add) const {
     const Index group = block.plan().group;
     const Index begin = seen.keys.begin - seen.first_key(), keys = seen.keys.end - seen.keys.begin;
     for (Index i = 0; i < (std::min)(block.rows(), group); ++i) {
@@ -181,7 +172,8 @@ class Scores {
                                                   group * tile_keys};
       const BiasTile<const Real> tile{
           i, queries, begin, keys, key_positions + begin, head_gradients};
-      add(BiasStage<Tier, T, S>::tokens_of(block, seen.first_key(), tile), head_gradients);
+      add(bias_.query_tile(of_gradient, bias_.tokens_of(block, seen.first_key(), tile), panels),
+          head_gradients);
     }
   }
 
@@ -195,7 +187,6 @@ class Scores {
   }
 
  private:
-  static constexpr bool is_relative = std::is_same_v<Bias, RelativeBias<T>>;
   static constexpr Real neg_infinity = -std::numeric_limits<Real>::infinity();
 
   /// Adds the bias to rows with the same active lanes, head by head; rows of a head are `group`
@@ -296,7 +287,7 @@ class Scores {
   bool keeps_block_scores_;
   Real* scores_;
   Real* softcap_slopes_;
-  BiasStage<Tier, T, S, Bias> bias_;
+  BiasStage<Tier, T, S> bias_;
 };
 
 }  // namespace detail
