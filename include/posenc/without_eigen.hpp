@@ -16,6 +16,7 @@
 #include <posenc/attention/gradients.hpp>
 #include <posenc/attention/merge.hpp>
 #include <posenc/attention/relative_bias.hpp>
+#include <posenc/attention/relative_index.hpp>
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/fire.hpp>
 #include <posenc/bias/fire_parameters.hpp>

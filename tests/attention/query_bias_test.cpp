@@ -11,6 +11,7 @@
 #include <posenc/kv/cached_attention.hpp>
 #include <posenc/tensor/eigen.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <span>
@@ -20,7 +21,6 @@
 
 namespace query_bias_test {
 
-using Catch::Approx;
 using posenc::Causal;
 using posenc::Index;
 using support::Heads;
@@ -209,7 +209,7 @@ TEST_CASE("attention_backward: gradients of a user's QueryBias are derivatives",
     const auto i = static_cast<std::size_t>(n);
     check_slope(call, call.bias.parameters[i], call.gradient[i]);
   }
-  for (const Index n : {0, 33, queries - 1}) {
+  for (const Index n : {Index{0}, Index{33}, queries - 1}) {
     check_slope(call, call.q.view().row(1, n, 3)[2], call.grad_q.view().row(1, n, 3)[2]);
     check_slope(call, call.k.view().row(0, 2 * n, 1)[5], call.grad_k.view().row(0, 2 * n, 1)[5]);
     check_slope(call, call.v.view().row(1, 4 * n, 0)[1], call.grad_v.view().row(1, 4 * n, 0)[1]);

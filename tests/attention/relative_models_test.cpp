@@ -151,23 +151,6 @@ TEST_CASE("Inkling's and DeBERTa's scores of a few tokens", "[attention][relativ
   CHECK(worst_difference(of_deberta, {1.061445555, .04082482905, .9797958971, .6531972647}) < 1e-9);
 }
 
-TEST_CASE("DeBERTa's rows are its buckets", "[attention][relative]") {
-  for (const auto& [buckets, most] :
-       {std::pair<Index, Index>{256, 512}, {8, 16}, {32, 128}, {0, 9}, {3, 7}, {257, 900}}) {
-    CAPTURE(buckets, most);
-    const std::vector<Index> rows = posenc::deberta_rows(buckets, most);
-    const Index span = buckets > 0 ? buckets : most;
-    REQUIRE(static_cast<Index>(rows.size()) == 2 * most + 1);
-    Index wrong = 0;
-    for (Index d = -most; d <= most; ++d) {
-      const Index want =
-          std::clamp<Index>(reference::deberta_bucket(d, buckets, most) + span, 0, 2 * span - 1);
-      wrong += rows[static_cast<std::size_t>(d + most)] != want;
-    }
-    CHECK(wrong == 0);
-  }
-}
-
 TEST_CASE("Shaw, Music Transformer and Inkling at random", "[attention][relative]") {
   constexpr Index queries = 70, keys = 200, heads = 4, dim = 12;
   support::Random random(1);

@@ -11,6 +11,7 @@
 #include <posenc/attention/merge.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/attention/relative_bias.hpp>
+#include <posenc/attention/relative_index.hpp>
 #include <posenc/attention/workspace.hpp>
 #include <posenc/bias/alibi.hpp>
 

@@ -4,6 +4,7 @@
 #include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/attention/detail/erased_bias.hpp>
 #include <posenc/attention/detail/masks.hpp>
+#include <posenc/attention/relative_index.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -14,6 +15,12 @@
 #include <limits>
 
 POSENC_BEGIN
+
+template <class T>
+struct RelativeBias;
+template <Scalar T>
+struct RelativeGradient;
+
 namespace detail {
 
 /// True if a bias has this part. The part may still be empty.

@@ -5,7 +5,6 @@
 #include <posenc/attention/detail/relative_columns.hpp>
 #include <posenc/attention/detail/relative_gradients.hpp>
 #include <posenc/attention/detail/relative_stage.hpp>
-#include <posenc/attention/relative_bias.hpp>
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
