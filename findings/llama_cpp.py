@@ -12,10 +12,14 @@ import models  # noqa: E402
 from program import Program  # noqa: E402
 
 
-def layers(architecture, changes=()):
-    """Returns a namespace for each layer: rope (None without rotation), scale of scores, and the keys that query 39 sees."""
+def layers(architecture, changes=(), tensors=None):
+    """Returns a dict for each layer: rope (None without rotation), scale of scores, and the keys that query 39 sees. tensors
+    are added to the file: {name: (shape, values)}."""
     program = Program(WORK / "record", WORK / "node_modules/@node-llama-cpp/linux-x64/bins/linux-x64", WORK)
-    answers, _, _ = program.load(models.keys(architecture, changes), models.tensors(architecture, models.LAYERS))
+    keys = models.keys(architecture, changes)
+    answers, learned_keys, learned = program.load(keys, models.tensors(architecture, models.LAYERS))
+    if tensors:
+        answers, _, _ = program.load(learned_keys, learned | tensors)
     program.close()
     found, inputs = facts.by_layer(answers)
     result = []
