@@ -38,7 +38,7 @@ standard input.
   --part PATH        the part of a composite config.json, talker_config for example; default: the
                      text model
   --pairing KIND     interleaved or half, for models that posenc does not know; then also, where
-                     the config.json does not state them:
+                     the file does not state them:
   --mrope-order KIND   chunked or interleaved: order of the axes of M-RoPE
   --rotary-share X     share of a head that is rotated, 1 for all channels
   --softmax-scale X    scale of scores, without soft cap and temperature

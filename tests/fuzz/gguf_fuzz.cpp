@@ -15,5 +15,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return posenc::read_gguf(bytes, {.pairing = posenc::PairingKind::HalfRotate,
                                      .attn_factor = posenc::GgufAttentionFactor::Final});
   });
+  fuzz::try_model([&] {  // unknown architectures
+    return posenc::read_gguf(bytes, {.pairing = posenc::PairingKind::HalfRotate,
+                                     .mrope_order = posenc::MropeOrder::Interleaved,
+                                     .rotary_share = 0.5,
+                                     .softmax_scale = 1});
+  });
   return 0;
 }
