@@ -280,7 +280,7 @@ TEST_CASE("attention: a QueryBias rejects tensors that it does not fit",
   Call<float> call;
   call.bias = SlopeOfQuery<float>(heads, dim + 1);
   CHECK(support::message_of<posenc::ShapeError>([&] { call.loss(); }) ==
-        "posenc::attention: wrong channels");
+        "attention: wrong channels");
   call.bias = SlopeOfQuery<float>(heads + 1, dim);
   CHECK(support::message_of<posenc::ShapeError>([&] { call.loss(); }) ==
         "posenc::attention: the bias is for 5 heads but q has 4");
