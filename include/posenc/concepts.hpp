@@ -101,8 +101,8 @@ struct TokenSpan {
 };
 
 /// (3) Score bias that depends on tokens, not on positions alone: S += B(query row, head, key).
-/// Examples are biases of gates of the keys. It replaces a ScoreBias and
-/// obeys the same laws, except that it may depend on the tokens in its argument.
+/// Examples are biases of gates of the keys. It replaces a ScoreBias and obeys the same laws, except
+/// that it may depend on the tokens in its argument.
 /// An optional check() is called for each sequence before anything is written. A bias that has no
 /// data for these tokens throws there; add() must not throw.
 /// CoPE (arXiv 2405.18719) is not a TokenBias. Its positions are sums of sigmoids of the query's
@@ -147,7 +147,8 @@ struct QueryBiasGradients {
 /// (3) Score bias that reads queries or keys: S += B(q, k, tokens), such as a RelativeBias. It
 /// replaces a ScoreBias and obeys the same laws, except that it may depend on the tile in its
 /// argument. The scores are [queries, keys] of the tile. A bias that declares
-/// `static constexpr bool reads_keys = true` gets the keys as rows.
+/// `static constexpr bool reads_keys = true` gets the keys as rows. Rows of keys that no query sees
+/// may hold any numbers. Their scores are masked, and gradients of these are 0.
 ///   Optional: heads(); check(function, q), which throws before anything is written if the bias
 ///             does not fit q. For products that all tiles of a block need: scratch_bytes(block)
 ///             returns the size of a thread's memory for a block with the maximum of queries, and
