@@ -69,51 +69,66 @@ struct RelativeBias {
   HeadsView<const T> queries = {};                   ///< x; attention's q if omitted
   HeadsView<const T> key_table = {};                 ///< multiplied with the keys, unless omitted
 
-  /// Functions of a DifferentiableQueryBias. They take the blocks and tiles of attention alone,
-  /// whose types select the implementations in detail/relative_functions.hpp.
+  // Functions of a DifferentiableQueryBias. They take the blocks and tiles of attention alone, whose
+  // types select the implementations in detail/relative_functions.hpp.
+
+  /// Checks the bias, and that each visible distance has a row, for BeyondTable::Refused.
+  ///   Throws: ShapeError, ConfigError, PositionError
   void check(const char* function, const auto& call) const {
     check_relative(function, *this, call);
   }
+  /// Returns the size of a block's products in bytes.
   std::size_t scratch_bytes(const auto& block) const { return relative_bytes(block, *this); }
+  /// Prepares the products of a block.
   void begin(const auto& block) const { begin_relative(block, *this); }
+  /// Adds the bias to a tile of scores.
   template <std::derived_from<QueryBiasTile<T>> Tile>
   void add(const Tile& tile, const MatrixView<Compute<T>>& scores) const {
     add_relative(tile, scores);
   }
+
+  /// Returns views without data, which the user sets.
   RelativeGradient<T> zero_gradient() const noexcept { return {}; }
+  /// Checks the shapes of requested gradients.
+  ///   Throws: ShapeError
   void check_gradient(const char* function, const RelativeGradient<T>& gradient) const {
-    const auto check = [function](const char* name, const auto& of,
-                                  const HeadsView<const T>& view) {
+    const auto check_like = [function](const char* name, const auto& of,
+                                       const HeadsView<const T>& tensor) {
       if (of.data == nullptr) return;
       detail::check_extents(function, name, of);
-      if (detail::is_omitted(view)) {
+      if (detail::is_omitted(tensor)) {
         detail::fail<ShapeError>(function, name, " ", of.extents(),
                                  " needs the tensor, which is omitted");
       }
-      if (of.extents() != view.extents()) {
+      if (of.extents() != tensor.extents()) {
         detail::fail<ShapeError>(function, name, " ", of.extents(),
-                                 " must have the shape of its tensor ", view.extents());
+                                 " must have the shape of its tensor ", tensor.extents());
       }
       detail::check_output(function, name, of);
     };
-    check("RelativeGradient::table", gradient.table, table);
-    check("RelativeGradient::key_table", gradient.key_table, key_table);
-    check("RelativeGradient::queries", gradient.queries, queries);
+    check_like("RelativeGradient::table", gradient.table, table);
+    check_like("RelativeGradient::key_table", gradient.key_table, key_table);
+    check_like("RelativeGradient::queries", gradient.queries, queries);
   }
+  /// Writes the gradient of the queries of a call without scores.
   void write_zeros(const RelativeGradient<T>& gradient) const {
     detail::write_zeros(gradient.queries);
   }
+  /// Returns the size of a block's gradients in bytes.
   std::size_t scratch_bytes(const auto& block, const RelativeGradient<T>& gradient) const {
     return relative_bytes(block, *this, gradient);
   }
+  /// Sets a block's gradients to zero.
   void begin(const auto& block, const RelativeGradient<T>& gradient) const {
     begin_relative(block, *this, gradient);
   }
+  /// Adds the gradients of a tile of scores.
   template <std::derived_from<QueryBiasTile<T>> Tile>
   void add_gradient(const Tile& tile, const MatrixView<const Compute<T>>& grad,
                     const QueryBiasGradients<T>& to, RelativeGradient<T>&) const {
     add_relative_gradient(tile, grad, to);
   }
+  /// Adds a block's gradients to those of the tables, and writes those of the queries.
   void end(const auto& block, const RelativeGradient<T>& gradient) const {
     end_relative(block, gradient);
   }
