@@ -218,7 +218,7 @@ TEST_CASE("types with a dict per layer type by default", "[interop]") {
   CHECK(attention_of_layer(gemma, 0).window == LayerWindow{WindowKind::BothSides, 1024});
   CHECK_THROWS_WITH(
       read_hf_config(config("ultrabert", {{"sliding_window", posenc::Index{1} << 62}})),
-      ContainsSubstring("is too large"));
+      Catch::Matchers::ContainsSubstring("is too large"));
   CHECK(softmax_scale(gemma, "full_attention") == 1);
 }
 
@@ -227,6 +227,11 @@ TEST_CASE("types that differ from older ones in a default", "[interop]") {
   CHECK(rotary(hunyuan).pairing == PairingKind::HalfRotate);
   CHECK(attention_of_layer(hunyuan, 0).sinks == true);
   CHECK(attention_of_layer(hunyuan, 0).kind == LayerKind::Sparse);
+  const json axes = {{"rope_theta", 10000.0}, {"mrope_section", {6, 5, 5}}};
+  const auto vl = read_hf_config(
+      latent("hy_v4_vl_text", {{"learnable_sink_init", 0.0}, {"rope_parameters", axes}}));
+  CHECK(rotary(vl).pairing == PairingKind::Interleaved);
+  CHECK(attention_of_layer(vl, 0).sinks == true);
   const auto mla = read_hf_config(latent("sarvam_mla", {{"head_dim", 544}, {"q_head_dim", 96}}));
   CHECK(rotary(mla).pairing == PairingKind::Interleaved);
   CHECK(rotary(mla).head_dim == 96);

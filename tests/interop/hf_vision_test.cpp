@@ -251,6 +251,11 @@ TEST_CASE("the attention of a tower as options", "[interop][vision]") {
   CHECK(options.scale == 1 / std::sqrt(72.0));
   CHECK(options.causal == posenc::Causal::No);
   CHECK(posenc::attention_options<float>(read({{"model_type", "gemma4_vision"}}), 0).scale == 1.0);
+  const json axial = {{"rope_type", "axial"}, {"rope_theta", 100.0}};
+  CHECK(read({{"model_type", "gemma4_vision"}, {"rope_parameters", axial}}).refused.empty());
+  CHECK(read({{"model_type", "qwen3_vl"}, {"rope_parameters", axial}}).rotary->base == 100);
+  CHECK(refusal({{"model_type", "llama4_vision_model"}, {"rope_parameters", axial}}) ==
+        "'rope_type' in rope_parameters of vision_config must be default in a vision tower");
   const auto qwen = read({{"model_type", "qwen2_5_vl"}});
   CHECK_NOTHROW(posenc::attention_options<float>(qwen, 31));
   const auto options_error = [](const VisionSettings& tower, Index layer) {

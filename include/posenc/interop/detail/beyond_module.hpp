@@ -21,7 +21,8 @@ struct BeyondModule {
 ///   Source: transformers 5.24.0, modeling_*.py of each type; llama.cpp of llama-cpp-python 0.3.36,
 ///           src/models/
 inline constexpr auto beyond_module = std::to_array<BeyondModule>({
-    {"afmoe axk2 bailingmoe3 dots3note hrm_text hy_v4 laguna lfm3 muse-glimmer qwen35 qwen35moe "
+    {"afmoe axk2 bailingmoe3 dots3note hrm_text hy_v4 hy_v4_vl_text laguna lfm3 muse-glimmer "
+     "qwen35 qwen35moe "
      "qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen3_next qwen3next qwen4_exp_text "
      "qwen4exp spark2_5 step35 step3p5",
      "a gate of its output"},

@@ -36,7 +36,8 @@ inline constexpr auto hf_unsupported_types = std::to_array<UnsupportedModel>({
     {.names = "data2vec-audio hubert sew unispeech unispeech-sat wav2vec2",
      .has = "positions that a convolution of the frames computes"},
     {.names =
-         "deberta deberta-v2 funnel inkling_mm_model inkling_text parakeet_ctc parakeet_encoder "
+         "deberta deberta-v2 funnel inkling2_loop_text inkling2_text inkling_mm_model inkling_text "
+         "parakeet_ctc parakeet_encoder "
          "nemotron_asr_streaming_encoder seamless_m4t seamless_m4t_v2 sew-d speecht5 transfo-xl "
          "vits wav2vec2-bert xlnet",
      .has = "products of queries with relative positions"},

@@ -38,7 +38,7 @@ class HfVision {
     read_table();
     if (type_.has_windows) read_windows();
     if (type_.rotary) {
-      tower_.rotary = VisionRotary{*type_.rotary, is_merged ? type_.base : read_base(type_.base)};
+      tower_.rotary = VisionRotary{*type_.rotary, read_base(type_.base)};
     }
     if (type_.softmax_scale != 0) tower_.softmax_scale = type_.softmax_scale;
     config_.reject_unread([](std::string_view key, const nlohmann::json& value) {
@@ -139,7 +139,9 @@ class HfVision {
     double value = beside.value_or(default_value);
     if (given != nullptr) {
       const JsonKeys rope(*given, "rope_parameters of vision_config");
-      if (rope.text("rope_type").value_or("default") != "default") {
+      const auto type = rope.text("rope_type").value_or("default");
+      const bool is_axial = type == "axial" && type_.rotary != VisionRotaryForm::Llama4;
+      if (type != "default" && !is_axial) {
         rope.reject("rope_type", "must be default in a vision tower");
       }
       value = rope.real("rope_theta").value_or(value);

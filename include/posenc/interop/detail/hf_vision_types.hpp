@@ -39,7 +39,7 @@ struct HfVisionType {
     ClassToken class_token = ClassToken::None;
   } table = {};
   std::optional<VisionRotaryForm> rotary = std::nullopt;
-  double base = 10000;       ///< default; files of towers with merge blocks do not give it
+  double base = 10000;       ///< default
   double softmax_scale = 0;  ///< 0: head_dim^-1/2
 };
 
