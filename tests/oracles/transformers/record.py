@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Records what the attention of a model type of transformers does with positions, by running it.
 
-    record.py OUT.jsonl [TYPE...]        all model types of AutoConfig, if none is named
+    record.py OUT.jsonl [TYPE...]        all model types of AutoConfig, if none is named; lines that OUT has are kept
 
 For each type a small model with random float64 weights is built from the class's own configuration. Layers, widths,
 experts, vocabulary and windows are cut; widths of heads and everything else that decides positions are the class's.
@@ -10,8 +10,9 @@ Every attention module gets an input that is the same at all positions. Then que
 by the rotation and a temperature alone, whatever the code of the class is. Queries, keys and scores are taken from the
 product and the softmax that the class calls, so that nothing has to be known about it.
 
-A line of OUT is a type: `given`, the keys that were passed to the class; `config`, the file that the class writes;
-`kinds`, the different facts of layers; `layers`, the kind of each layer, -1 without softmax. A kind has
+A line of OUT is a type: `given`, the keys that were passed to the class of a text model; `config`, the file that the class writes;
+`kinds`, the different facts of layers; `layers`, the kind of each layer, -1 without softmax. Types of text models have
+a second line, which has `patch` instead of `config`: keys of YaRN that join both. A kind has
 
     rotation    null, or {pairs: half or interleaved, offset, width: of head_dim channels those that rotate; base and
                 dim, or inv_freq, one number per pair}; checked at all positions, for all heads, and for keys as well
@@ -20,7 +21,10 @@ A line of OUT is a type: `given`, the keys that were passed to the class; `confi
     mask        causal or all; window: number of visible keys with the query's own; chunk: size of chunks
     softcap, sinks, temperature (at positions 1, 7 and 23)
 
-A type whose model was not built has `failed` instead. torch runs on one thread.
+A type without rotation in any layer has its kinds alone, or `given` as well for a vision tower. In a tower an image of few patches
+takes the place of the tokens: `order` is that of the patches, `first` the first of them, `axes` has 0 for pairs of rows
+and 1 for pairs of columns. A type whose model did not run has `failed`, the error, and
+`code`: rotary if modules or buffers of its class have such names. torch runs on one thread.
 """
 import importlib
 import inspect
@@ -46,8 +50,9 @@ LAYERS = 8
 WINDOW = 6
 SHOWN = (1, 7, 23)  # positions of the temperatures that are written
 FAR = 100000
-SECONDS = 150
-MEMORY = 16 << 30
+SECONDS = 90  # per attempt
+MEMORY = 12 << 30
+PARAMETERS = 200_000_000  # of a model whose widths are not cut
 
 SIZES = {  # cut to at most
     r"vocab_size(_per_layer_input)?|.*_vocab_size": 64,
@@ -60,38 +65,63 @@ SIZES = {  # cut to at most
     r"max_window_layers": 3,
     r"floor_scale": 4,
     r"hidden_size_per_layer_input": 16,
-    r"q_lora_rank|kv_lora_rank": 64,
+    r"q_lora_rank|kv_lora_rank|out_hidden_size": 64,
+    r"depth": LAYERS,
 }
 HEADS = 2
 
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}
 # Sections of the axes add up to the rotated pairs, as in published files.
 GLM_ROPE = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5, "mrope_section": [8, 12, 12]}
 # Keys without which a class builds no model, or none with attention. Those of text models are for composite types too.
 NEEDED = {
     "bamba": {"attn_layer_indices": [2, 5]},
     "deepseek_v2": {"n_routed_experts": 4, "num_experts_per_tok": 2},
+    "diffusion_gemma_text": {"num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 64},
     "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1},
+    "cohere_compass_text": {"rope_parameters": {name: {"rope_type": "default", "rope_theta": base, "mrope_section": [24, 20, 20]}
+                                                for name, base in (("full_attention", 1e6), ("sliding_attention", 1e4))},
+                            "layer_types": ["sliding_attention", "full_attention"] * 4},
     "chameleon": {"vocabulary_map": {"<image>": 1}},
-    "dbrx": {"attn_config": {"rope_theta": 10000.0, "kv_n_heads": 1}},
+    "dbrx": {"attn_config": {"rope_theta": 10000.0, "kv_n_heads": 1, "clip_qkv": 8}},
     "deepseek_ocr2_text": {"n_routed_experts": 4, "num_experts_per_tok": 2, "mlp_layer_types": ["dense"] + ["sparse"] * 7},
+    "dots3_note": {"vision_config": {"adapter_output_size": 128}},
+    "evolla": {"protein_encoder_config": {"num_hidden_layers": 1, "hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 64},
+               "aligner_num_add_layers": 1, "resampler_depth": 1},
     "esm": {"vocab_size": 33, "pad_token_id": 1, "position_embedding_type": "rotary"},
     "gemma3n_text": {"num_kv_shared_layers": 0},
     "glm4_moe": {"head_dim": 128},  # 4096 channels are not 96 heads
     "glm4v_moe_text": {"head_dim": 128, "rope_parameters": GLM_ROPE},
     "glm4v_text": {"rope_parameters": GLM_ROPE},
+    "glm_image_text": {"rope_parameters": GLM_ROPE},
+    "granite_docling": {"vision_config": {"out_hidden_size": 128}},
     "hunyuan_v1_dense": {"head_dim": 128},
     "hunyuan_v1_moe": {"head_dim": 128},
-    "hunyuan_vl_text": {"head_dim": 128},
-    "kyutai_speech_to_text": {"pad_token_id": 3, "codebook_vocab_size": 2049},
+    "hunyuan_vl_text": {"head_dim": 128, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0,
+                                                             "mrope_section": [16, 16, 16, 16]}},
+    "inkling2": {"vision_config": {"text_hidden_size": 256}},
+    "inkling2_loop": {"vision_config": {"text_hidden_size": 256}},
+    "kyutai_speech_to_text": {"pad_token_id": 3, "codebook_vocab_size": 2049, "audio_pad_token_id": 4},
+    "longcat_flash": {"num_layers": 4},
     "lfm2": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 2},
     "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 2},
     "mimi": {"upsample_groups": 128},
     "ministral": {"head_dim": 128},
+    "minimax_m2": {"rotary_dim": 64},
+    "minimax_m3_vl_text": {"rope_parameters": {"rope_type": "default", "rope_theta": 5000000.0, "partial_rotary_factor": 0.5}},
     "mllama_text_model": {"cross_attention_layers": [3]},
+    "muse_spark": {"audio_config": {"out_hidden_size": 128}, "vision_config": {"out_hidden_size": 128}},
     "nemotron": {"num_key_value_heads": 1},
+    "qwen2_5_omni_talker": {"embedding_size": 256},
     "qwen3_omni_moe_text": {"head_dim": 128},
-    "qwen4_exp_text": {"head_dim": 256},
+    "qwen3_omni_moe_talker_text": {"head_dim": 128, "shared_expert_intermediate_size": 64},
+    "qwen4_exp_text": {"head_dim": 256, "rope_parameters": {"rope_type": "default", "rope_theta": 10000000.0, "partial_rotary_factor": 0.25,
+                                                            "mrope_section": [11, 11, 10], "mrope_interleaved": True},
+                       "indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 256,
+                       "indexer_budget": 64, "indexer_compress_ratio": 4},
     "step3p5": {"sliding_window": 6},
+    "t5gemma2_decoder": {"dropout_rate": 0.0},
+    "t5gemma2_text": {"dropout_rate": 0.0},
     "zamba2": {"use_mem_rope": True},
     "granitemoehybrid": {"layer_types": ["mamba", "attention"] * 4, "position_embedding_type": "rope"},
 }
@@ -120,12 +150,17 @@ def cut(config, level):
             given[name] = number
 
     layers, heads, hidden = (value(name) for name in ("num_hidden_layers", "num_attention_heads", "hidden_size"))
+    heads_name, hidden_name = "num_attention_heads", "hidden_size"
+    if isinstance(keys.get("num_heads"), int):  # of vision towers
+        heads_name, hidden_name = "num_heads", "embed_dim" if "embed_dim" in keys else "hidden_size"
+        heads, hidden = keys["num_heads"], keys.get(hidden_name)
     if isinstance(layers, int) and layers > LAYERS:
         put("num_hidden_layers", LAYERS)
-    if level < 2:
+    if level < 3:
         for key, number in keys.items():
             small = smaller(key, number)
-            if small is not None:
+            is_pixels = key == "window_size" and "patch_size" in keys
+            if small is not None and not is_pixels and not (level == 2 and "vocab" in key):
                 given[key] = small
     for key, number in keys.items():
         if re.fullmatch(r"(pad|bos|eos|sep|cls|decoder_start|image|video|audio)_token_id", key) and "vocab_size" in given:
@@ -133,22 +168,25 @@ def cut(config, level):
                 given[key] = 1
         elif key in ("vocab_size", "pad_token_id") and number is None and keys.get("vocab_size", 0) is None:
             given[key] = 64 if key == "vocab_size" else 1
-        elif isinstance(number, list) and isinstance(layers, int) and len(number) == layers > LAYERS and level == 1:
+        elif isinstance(number, list) and isinstance(layers, int) and len(number) == layers > LAYERS and level > 0:
             given[key] = number[:LAYERS]
-    if level < 2 and isinstance(heads, int) and isinstance(hidden, int) and heads > HEADS:
+    if level < 3 and isinstance(heads, int) and isinstance(hidden, int) and heads > HEADS:
         width = value("head_dim")
         width = width if isinstance(width, int) and width > 0 else hidden // heads
-        put("num_attention_heads", HEADS)
-        put("hidden_size", HEADS * width)
+        put(heads_name, HEADS)
+        put(hidden_name, HEADS * width)
         kv_heads = value("num_key_value_heads")
         if isinstance(kv_heads, int):
             put("num_key_value_heads", HEADS if kv_heads == heads else 1)
     given |= NEEDED.get(config.model_type, {})
     if "local_attention" in given:
         given.pop("sliding_window", None)  # the class computes it
-    sections = sections_of(config)
+    patch, image = keys.get("patch_size"), keys.get("image_size")
+    if isinstance(patch, int) and isinstance(image, int) and not getattr(config, "vocab_size", None):
+        given["image_size"] = 4 * patch
+    sections = sections_of(config) if "code_predictor" not in config.model_type else None
     rope = given.get("rope_parameters", keys.get("rope_parameters"))
-    if sections and isinstance(rope, dict) and "mrope_section" not in rope:
+    if sections and isinstance(rope, dict) and "mrope_section" not in rope and rope.get("rope_type") != "axial":
         given["rope_parameters"] = rope | {"mrope_section": sections}
     return given
 
@@ -161,6 +199,13 @@ def sections_of(config):
         return None
     found = re.search(r'rope_parameters\.get\("mrope_section", (\[[\d, ]+\])\)', inspect.getsource(module))
     return json.loads(found[1]) if found else None
+
+
+def doubled(value):
+    """Returns float32 tensors as float64, because some classes mix the types of their weights."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(doubled, value))
+    return value.double() if isinstance(value, torch.Tensor) and value.dtype == torch.float32 else value
 
 
 class Calls(TorchFunctionMode):
@@ -180,7 +225,12 @@ class Calls(TorchFunctionMode):
         kwargs = kwargs or {}
         if self.modules and function in (torch.nn.functional.scaled_dot_product_attention,):
             raise RuntimeError("scaled_dot_product_attention was called in spite of eager")
-        result = function(*args, **kwargs)
+        try:
+            result = function(*args, **kwargs)
+        except RuntimeError as error:
+            if not re.search("dtype|scalar type", str(error)):
+                raise
+            result = function(*map(doubled, args), **{key: doubled(value) for key, value in kwargs.items()})
         if not self.modules:
             return result
         name = getattr(function, "__name__", "")
@@ -223,13 +273,17 @@ def layer_of(name):
 def watch(model, calls):
     """Replaces the input of every attention module by one token, repeated, and collects outputs of its parts."""
     attention = [(name, module) for name, module in model.named_modules()
-                 if re.search("Attention|Attn|SelfAtt", type(module).__name__) and "Output" not in type(module).__name__]
+                 if re.search("Attention|Attn|SelfAtt|MLA$", type(module).__name__) and "Output" not in type(module).__name__]
     for name, module in attention:
         def before(module, args, kwargs, name=name):
             generator = torch.Generator().manual_seed(len(name) + layer_of(name))
 
             def constant(x):
-                if isinstance(x, torch.Tensor) and x.is_floating_point() and x.dim() == 3 and x.shape[1] == TOKENS and x.shape[0] == 1:
+                global TOKENS
+                if isinstance(x, torch.Tensor) and x.is_floating_point() and x.dim() in (2, 3):
+                    if TOKENS == 0:  # of an image
+                        TOKENS = x.shape[-2]
+                if isinstance(x, torch.Tensor) and x.is_floating_point() and x.dim() in (2, 3) and x.shape[-2] == TOKENS and (x.dim() == 2 or x.shape[0] == 1):
                     token = torch.randn(x.shape[-1], generator=generator, dtype=x.dtype)
                     return token.expand(x.shape).contiguous(), True
                 return x, False
@@ -259,7 +313,7 @@ def watch(model, calls):
 
             def keep(part, args, result):
                 result = result[0] if isinstance(result, (tuple, list)) and result else result
-                if isinstance(result, torch.Tensor) and result.is_floating_point() and result.dim() >= 3:
+                if isinstance(result, torch.Tensor) and result.is_floating_point() and result.dim() >= 2:
                     calls.parts.append(result.detach())
             part.register_forward_hook(keep)
 
@@ -280,6 +334,8 @@ def source(vector, parts):
             first = part[0, :, 0].reshape(-1)
         elif part.dim() == 3 and part.shape[0] == TOKENS:
             first = part[0].reshape(-1)
+        elif part.dim() == 2 and part.shape[0] == TOKENS:
+            first = part[0]
         else:
             continue
         if len(first) < width:
@@ -339,6 +395,8 @@ def rotation_of(x):
     if wrong > 2e-6:
         return "a change with positions that no rotation explains"
     z = torch.complex(*(x[:, [pair[i] for pair in pairs]] for i in (0, 1)))
+    if GRIDS:
+        return temperature, pairs, on_grid(z)
     angle = torch.angle(z / z[0])
     inv_freq = angle[1]
     positions = torch.arange(len(x), dtype=x.dtype)[:, None]
@@ -349,8 +407,42 @@ def rotation_of(x):
     return temperature, pairs, inv_freq.tolist()
 
 
+GRIDS = {}  # of images: for an order of patches, its rows and columns; empty for text
+
+
+def grids(rows, columns):
+    """Returns orders of patches, with the tokens before and after them that do not rotate."""
+    by_rows = [(r, c) for r in range(rows) for c in range(columns)]
+    by_blocks = sorted(by_rows, key=lambda at: (at[0] // 2, at[1] // 2, at[0] % 2, at[1] % 2))
+    return {"rows": by_rows, "blocks": by_blocks}
+
+
+def on_grid(z):
+    """Returns {order, first, axes, inv_freq} that explain how pairs [tokens, pairs] turn over a grid of patches, or a string."""
+    for order, places in GRIDS.items():
+        for first in dict.fromkeys((0, len(z) - len(places))):
+            patches = z[first:first + len(places)]
+            if first < 0 or len(patches) < len(places):
+                continue
+            turn = torch.angle(patches / patches[0])
+            right, down = places.index((0, 1)), places.index((1, 0))
+            axes, inv_freq, wrong = "", [], 0.0
+            for i in range(z.shape[1]):
+                axis = 1 if abs(float(turn[right, i])) > abs(float(turn[down, i])) else 0
+                frequency = float(turn[right if axis else down, i])
+                rest = torch.stack([turn[t, i] - frequency * place[axis] for t, place in enumerate(places)])
+                wrong = max(wrong, float((rest - 2 * math.pi * torch.round(rest / (2 * math.pi))).abs().max()))
+                axes += str(axis)
+                inv_freq.append(frequency)
+            if wrong < 1e-5:
+                return {"order": order, "first": first, "axes": axes, "inv_freq": [round_to(f, 7) for f in inv_freq]}
+    return "unexplained"
+
+
 def explain(inv_freq, width):
     """Returns {base, dim} if they explain the frequencies, otherwise {inv_freq}."""
+    if isinstance(inv_freq, dict):
+        return inv_freq
     n = len(inv_freq)
     if n > 1 and 0 < inv_freq[1] < inv_freq[0] and abs(inv_freq[0] - 1) < 1e-6:
         for dim in dict.fromkeys((2 * n, width)):
@@ -358,7 +450,7 @@ def explain(inv_freq, width):
             base = round_to(base, 5)
             if all(abs(f / base ** (-2 * i / dim) - 1) < 3e-6 for i, f in enumerate(inv_freq)):
                 return {"base": base, "dim": dim}
-    return {"inv_freq": [round_to(f, 8) for f in inv_freq]}
+    return {"inv_freq": [round_to(f, 7) for f in inv_freq]}
 
 
 def mask_of(visible):
@@ -411,12 +503,13 @@ def facts(call, caps):
     fact["head_dim"] = width
 
     rotations = [rotation_of(x[head]) for x in (queries, keys) for head in range(len(x))]
-    wrong = [r for r in rotations if isinstance(r, str)]
+    wrong = [r for r in rotations if isinstance(r, str)] + ["angles that no grid explains" for r in rotations if r[2] == "unexplained"]
     if wrong:
         return fact | {"unexplained": wrong[0]}
     temperature, pairs, inv_freq = rotations[0]
     for i, (other, other_pairs, other_freq) in enumerate(rotations):
-        same = other_pairs == pairs and all(abs(a - b) <= 1e-6 * abs(a) for a, b in zip(inv_freq, other_freq))
+        same = other_pairs == pairs and (inv_freq == other_freq if isinstance(inv_freq, dict) else
+                                         all(abs(a - b) <= 1e-6 * abs(a) for a, b in zip(inv_freq, other_freq)))
         if not same:
             return fact | {"unexplained": "heads, or queries and keys, that rotate differently"}
         if i >= len(queries) and float((other - 1).abs().max()) > 1e-6:
@@ -490,7 +583,7 @@ def without_random_weights():
             setattr(module, name, lambda tensor, *args, **kwargs: tensor.data.zero_())
 
 
-def randomize(model):
+def randomize(model, with_norms):
     drawn = torch.randn(1000003, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     start = 0
     with torch.no_grad():
@@ -505,7 +598,7 @@ def randomize(model):
             if weight.dim() >= 2:
                 fan = weight.shape[-1] if "embed" not in name else 1
                 weight.copy_(numbers * (1.5 / math.sqrt(fan)))
-            elif weight.dim() == 1:
+            elif weight.dim() == 1 and (with_norms or "norm" not in name):
                 weight.add_(0.1 * numbers)
 
 
@@ -525,51 +618,115 @@ def model_class(config):
     return min(found, key=lambda c: (not re.search("TextModel|Model$", c.__name__), len(c.__name__)))
 
 
-def configured(model_type, level):
-    """Returns (keys, configuration of the file, that of its text model) with a small text model."""
+def configured(model_type, level, patch=None):
+    """Returns (keys, configuration of the file, that of its text model) with a small text model.
+
+    The keys of `patch` are added to those of the text model.
+    """
     whole_class = CONFIG_MAPPING[model_type]
     whole = whole_class()
-    part = None
     try:
         text = whole.get_text_config(decoder=True)
     except ValueError:
         text = whole
-    if text is not whole:
-        part = next((key for key, value in vars(whole).items() if value is text), None)
-    if part is None:
-        given = cut(whole, level)
+    path = path_of(whole, text)
+    if not path:
+        given = cut(whole, level) | (patch or {})
         config = whole_class(**given)
         return given, config, config
-    given = {part: cut(text, level)}
+    defaults = {key: value for key, value in text.to_diff_dict().items() if not isinstance(value, dict) and key != "transformers_version"}
+    for key in ("full_attn_idxs", "rope_scaling_layers"):  # of more layers
+        defaults.pop(key, None)
+    keys = defaults | cut(text, level) | (patch or {})
     if "model_type" in text.to_dict() and text.model_type:
-        given[part] = {"model_type": text.model_type} | given[part]
+        keys = {"model_type": text.model_type} | keys
+    for i, key in reversed(list(enumerate(path))):
+        keys = {key: keys}
+        if i > 0:
+            keys = {"model_type": at(whole, path[:i]).model_type} | keys
+    given = keys | NEEDED.get(model_type, {})
     config = whole_class(**given)
-    return given, config, getattr(config, part)
+    return given, config, at(config, path)
 
 
-def run(model_type, level):
-    given, config, text = configured(model_type, level)
+def file_of(config, text):
+    """Returns the file that a class writes, without its parts that do not hold the text model."""
     kept = json.loads(config.to_json_string(use_diff=True))
+    path = path_of(config, text)
+    for key, value in vars(config).items():
+        if isinstance(value, transformers.PreTrainedConfig) and path and key != path[0]:
+            kept.pop(key, None)
+    kept.pop("transformers_version", None)
+    return kept
+
+
+def at(config, path):
+    for key in path:
+        config = getattr(config, key)
+    return config
+
+
+def path_of(whole, text, depth=2):
+    """Returns the keys that lead from a configuration to that of its text model; none if they are the same, or not found."""
+    if whole is text or depth == 0:
+        return []
+    for key, value in vars(whole).items():
+        if value is text:
+            return [key]
+    for key, value in vars(whole).items():
+        if isinstance(value, transformers.PreTrainedConfig):
+            path = path_of(value, text, depth - 1)
+            if path:
+                return [key] + path
+    return []
+
+
+def yarn_of(text):
+    """Returns the rope_parameters of a text model with YaRN in the place of no scaling, or None."""
+    rope = getattr(text, "rope_parameters", None)
+    length = getattr(text, "max_position_embeddings", None)
+    if not isinstance(rope, dict) or not isinstance(length, int):
+        return None
+    if all(isinstance(value, dict) for value in rope.values()):
+        name = "full_attention" if "full_attention" in rope else next(iter(rope), None)
+        inner = rope.get(name)
+        return rope | {name: inner | YARN} if inner and inner.get("rope_type") == "default" else None
+    return rope | YARN if rope.get("rope_type") == "default" else None
+
+
+def run(model_type, level, patch=None, with_norms=True):
+    given, config, text = configured(model_type, level, patch)
+    kept = file_of(config, text)
     text._attn_implementation = "eager"
     text._experts_implementation = "eager"
     built = model_class(text)
+    names = inspect.signature(built.forward).parameters
+    visual = ("pixel_values" in names or "grid_thw" in names) and "input_ids" not in names
+    if built.main_input_name not in ("input_ids", "inputs_embeds") and not visual:
+        raise NotImplementedError(f"it takes {built.main_input_name}")
+    if level == 3:
+        with torch.device("meta"):
+            size = sum(p.numel() for p in built._from_config(text, attn_implementation="eager").parameters())
+        if size > PARAMETERS:
+            raise MemoryError(f"{size} weights")
     torch.manual_seed(1)
     model = built._from_config(text, attn_implementation="eager", dtype=torch.float64).eval()
     for name, module in model.named_modules():
         for name, buffer in module.named_buffers(recurse=False):
             if "inv_freq" in name:
                 setattr(module, name, buffer.float())  # as it is in models of any type
-    randomize(model)
+    randomize(model, with_norms)
     calls = Calls()
     watch(model, calls)
     ids = torch.arange(TOKENS)[None] % 20 + 3
-    call = {"input_ids": ids}
-    if getattr(text, "is_encoder_decoder", False):
-        call["decoder_input_ids"] = ids
+    call = image(model, text) if visual else inputs(model, text, ids)
     failure = None
     with torch.no_grad(), calls:
         try:
-            model(**call, use_cache=False)
+            if visual:
+                model(**call)
+            else:
+                model(**call, use_cache=False)
         except TypeError as error:
             if "use_cache" not in str(error):
                 raise
@@ -580,11 +737,11 @@ def run(model_type, level):
         if failure is not None:
             raise failure
         return {"given": given, "config": kept, "class": built.__name__, "kinds": [], "layers": []}
-    if failure is not None:
+    if failure is not None and not visual:
         raise failure
     caps = sorted({float(v) for k, v in text.to_dict().items() if isinstance(v, (int, float)) and "cap" in k and v and v > 1})
     kinds, layers = [], {}
-    axes = mrope_axes(model, text, calls)
+    axes = mrope_axes(model, text, calls) if not visual else None
     far = far_temperature(model, text, calls)
     for found in calls.found:
         fact = facts(found, caps)
@@ -595,13 +752,80 @@ def run(model_type, level):
         if fact not in kinds:
             kinds.append(fact)
         layers.setdefault(layer_of(found[0]), []).append(kinds.index(fact))
-    count = getattr(text, "num_hidden_layers", None)
+    count = getattr(text, "num_layers" if text.model_type == "longcat_flash" else "num_hidden_layers", None)
     count = count if isinstance(count, int) and count > max(layers) else max(layers) + 1
     rows = [layers.get(i, [-1]) for i in range(count)]
     result = {"given": given, "config": kept, "class": built.__name__, "kinds": kinds, "layers": [row[0] for row in rows]}
     if any(len(row) > 1 for row in rows):  # several attentions per layer
         result["all"] = rows
     return result
+
+
+def image(model, text):
+    """Returns the arguments of a vision tower for an image of 4 x 6 patches, 6 x 6, or 4 x 4 where the size is fixed."""
+    global TOKENS
+    names = inspect.signature(model.forward).parameters
+    patch = getattr(text, "patch_size", 16)
+    patch = patch if isinstance(patch, int) else patch[0]
+    channels = getattr(text, "num_channels", None) or getattr(text, "in_channels", None) or getattr(text, "in_chans", None) or 3
+    rows, columns = 4, 6
+    draw = torch.Generator().manual_seed(5)
+
+    def noise(*shape):
+        return torch.randn(shape, generator=draw, dtype=torch.float64)
+    TOKENS = 0
+    if "grid_thw" in names:
+        call = {"grid_thw": torch.tensor([[1, rows, columns]])}
+        width = channels * getattr(text, "temporal_patch_size", 1) * patch * patch
+        call[next(iter(names))] = noise(rows * columns, width)
+    elif "pixel_position_ids" in names:
+        rows = columns = 6
+        places = torch.tensor([[(c, r) for r in range(rows) for c in range(columns)]])
+        call = {"pixel_position_ids": places, "pixel_values": noise(1, rows * columns, channels * patch * patch)}
+    elif isinstance(getattr(text, "image_size", None), int) and "image_sizes" not in names:
+        rows = columns = text.image_size // patch
+        call = {"pixel_values": noise(1, channels, text.image_size, text.image_size)}
+    elif "spatial_shapes" in names:
+        call = {"pixel_values": noise(1, rows * columns, channels * patch * patch), "spatial_shapes": torch.tensor([[rows, columns]]),
+                "pixel_attention_mask": torch.ones(1, rows * columns, dtype=torch.long)}
+    else:
+        call = {"pixel_values": noise(1, channels, rows * patch, columns * patch)}
+    GRIDS.update(grids(rows, columns))
+    return call
+
+
+def inputs(model, text, ids):
+    """Returns the arguments that the model needs for a row of ids."""
+    parameters = inspect.signature(model.forward).parameters
+    channels = getattr(text, "num_channels", None)
+    if model.config.model_type == "kyutai_speech_to_text":
+        channels = text.num_codebooks + 1
+    if model.config.model_type in ("dia_decoder", "higgs_audio_v2", "kyutai_speech_to_text") and channels:
+        ids = ids[..., None].expand(-1, -1, channels)
+    hidden = getattr(text, "hidden_size", None)
+    needed = [name for name, p in parameters.items() if p.default is inspect.Parameter.empty and p.kind != p.VAR_KEYWORD]
+    call = {}
+    if "input_ids" in parameters or "inputs_embeds" not in parameters:
+        call["input_ids"] = ids
+    else:
+        call["inputs_embeds"] = torch.ones(1, TOKENS, hidden, dtype=torch.float64)
+    if "inputs_embeds" in needed:
+        call["inputs_embeds"] = torch.ones(1, TOKENS, hidden, dtype=torch.float64)
+        call.pop("input_ids", None)
+    if re.search("code_predictor|talker_text", model.config.model_type):
+        call = {"inputs_embeds": torch.ones(1, TOKENS, hidden, dtype=torch.float64)}
+    if model.config.model_type == "voxtral_realtime_text":
+        call["t_cond"] = torch.ones(1, 1, hidden, dtype=torch.float64)
+    if "position_ids" in needed:
+        call["position_ids"] = torch.arange(TOKENS)[None]
+    if getattr(text, "is_encoder_decoder", False):
+        call["decoder_input_ids"] = ids
+    if model.config.model_type == "dia_decoder":
+        call["encoder_hidden_states"] = torch.ones(1, TOKENS + 1, text.cross_hidden_size, dtype=torch.float64)
+    if model.config.model_type == "idefics":
+        call["image_encoder_embeddings"] = torch.ones(1, 1, 5, text.vision_config.embed_dim, dtype=torch.float64)
+        call["image_attention_mask"] = torch.ones(1, TOKENS, 1, dtype=torch.long)
+    return call
 
 
 def mrope_axes(model, text, calls):
@@ -642,16 +866,99 @@ def far_temperature(model, text, calls):
     return round_to(float(far[0][1].reshape(-1, far[0][1].shape[-1])[0].norm() / near[0][1].reshape(-1, near[0][1].shape[-1])[0].norm()), 7)
 
 
+def in_time(function, *args, **kwargs):
+    def stop(*_):
+        raise TimeoutError(f"more than {SECONDS} s")
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(SECONDS)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        signal.alarm(0)
+
+
+def is_explained(row):
+    return not any("unexplained" in kind for kind in row["kinds"])
+
+
+def rotates(row):
+    return any(kind.get("rotation", True) for kind in row["kinds"])
+
+
+def attempt(model_type, level, patch=None):
+    row = in_time(run, model_type, level, patch)
+    if not is_explained(row):  # weights of norms after the rotation hide it
+        again = in_time(run, model_type, level, patch, with_norms=False)
+        row = again if is_explained(again) else row
+    return row
+
+
+def code_of(model_type):
+    """Returns how a type rotates by its code: rotary, none, or absent if there is no modeling code."""
+    pattern = "Rotary|RoPE|Rope|RotEmb|rotary|freqs_ci"
+    try:
+        config = configured(model_type, 1)[2]
+        built = model_class(config)
+        with torch.device("meta"):
+            model = in_time(built._from_config, config)
+        names = [type(module).__name__ for module in model.modules()] + [name for name, _ in model.named_buffers()]
+        return "rotary" if any(re.search(pattern, name) for name in names) else "none"
+    except Exception:
+        config = CONFIG_MAPPING[model_type]
+    try:
+        text = inspect.getsource(importlib.import_module(config.__module__.replace(".configuration_", ".modeling_")))
+    except (ImportError, OSError):
+        return "absent"
+    return "rotary" if re.search(pattern, text) else "none"
+
+
 def record(model_type):
+    """Returns the lines of a type."""
     errors = []
-    for level in range(3):
+    for level in range(4):
         try:
-            return run(model_type, level)
+            row = attempt(model_type, level)
         except Exception as error:
             if os.environ.get("TRACE"):
                 traceback.print_exc()
-            errors.append(f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:160])
-    return {"failed": errors[0]}
+            words = str(error).strip().splitlines()
+            cause = words[1] if len(words) > 1 and "validator" in words[0] else "".join(words[:1])
+            errors.append(f"{type(error).__name__}: {cause.strip()}"[:160])
+            if isinstance(error, (TypeError, NotImplementedError, LookupError, ImportError)) and "validat" not in errors[-1]:
+                break  # other sizes do not help
+            continue
+        if row["kinds"] and not rotates(row) and not GRIDS:
+            row = {"kinds": [{"rotation": None}], "layers": [0] * len(row["layers"]), "class": row["class"]}
+        lines = [row]
+        patch = patch_of(model_type, level) if rotates(row) else None
+        if patch:
+            try:
+                yarn = attempt(model_type, level, patch["text"])
+                lines.append({"patch": patch["whole"], "kinds": yarn["kinds"], "layers": yarn["layers"]})
+            except Exception as error:
+                if os.environ.get("TRACE"):
+                    traceback.print_exc()
+                lines.append({"patch": patch["whole"], "failed": f"{type(error).__name__}: {error}"[:160]})
+        return lines
+    row = {"failed": errors[0], "code": code_of(model_type)}
+    if row["code"] == "rotary":
+        try:
+            row["config"] = file_of(*configured(model_type, 1)[1:])
+        except Exception:
+            pass
+    return [row]
+
+
+def patch_of(model_type, level):
+    """Returns the keys of YaRN, for the text model and for the file, if the type is that of a text model."""
+    _, config, text = configured(model_type, level)
+    rope = yarn_of(text)
+    if rope is None or config is not text:
+        return None
+    keys = {"rope_parameters": rope, "max_position_embeddings": 4 * YARN["original_max_position_embeddings"]}
+    if text.to_dict().get("head_dim", 0) is None:  # without it the rule of YaRN computes None * 1.0
+        keys["head_dim"] = text.hidden_size // text.num_attention_heads
+    return {"text": keys, "whole": keys}
 
 
 def in_child(model_type):
@@ -660,34 +967,58 @@ def in_child(model_type):
     child = os.fork()
     if child == 0:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        signal.alarm(SECONDS)
+        resource.setrlimit(resource.RLIMIT_CPU, (3 * SECONDS, 3 * SECONDS))
         if not os.environ.get("TRACE"):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         try:
             text = json.dumps(record(model_type))
         except BaseException as error:
-            text = json.dumps({"failed": type(error).__name__})
+            text = json.dumps([{"failed": type(error).__name__, "code": code_of(model_type)}])
         with os.fdopen(writer, "w") as out:
             out.write(text)
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as source_of_text:
         text = source_of_text.read()
-    _, status = os.waitpid(child, 0)
-    return json.loads(text) if text else {"failed": f"ended by signal {status & 127}: more than {SECONDS} s"}
+    os.waitpid(child, 0)
+    return json.loads(text) if text else [{"failed": "its process was ended", "code": code_of(model_type)}]
 
 
-def main(out, types):
+def slim(line):
+    """Returns a line without what the test does not read.
+
+    That are keys of a file that concern no attention, files of types that did not run or do not rotate, and the keys of models around
+    a text model, which is a type itself.
+    """
+    config = line.get("config", {})
+    for part in [config] + [value for value in config.values() if isinstance(value, dict)]:
+        for key in ("initializer_range", "tie_word_embeddings", "transformers_version"):
+            part.pop(key, None)
+    is_whole = any(isinstance(value, dict) and "model_type" in value for value in config.values())
+    if is_whole:
+        line.pop("given", None)
+    if "failed" in line and "text_config" not in config or "kinds" in line and not rotates(line):
+        line.pop("config", None)
+    return line
+
+
+def main(path, types):
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
     without_random_weights()
-    for model_type in types or sorted(CONFIG_MAPPING_NAMES):
-        row = {"type": model_type} | in_child(model_type)
-        out.write(json.dumps(row, separators=(",", ":")) + "\n")
-        out.flush()
+    done = set()
+    if os.path.exists(path):
+        with open(path) as file:
+            done = {json.loads(line)["type"] for line in file}
+    with open(path, "a") as out:
+        for model_type in types or sorted(CONFIG_MAPPING_NAMES):
+            if model_type in done:
+                continue
+            for line in map(slim, in_child(model_type)):
+                out.write(json.dumps({"type": model_type} | line, separators=(",", ":")) + "\n")
+            out.flush()
 
 
 if __name__ == "__main__":
-    with open(sys.argv[1], "w") as file:
-        main(file, sys.argv[2:])
+    main(sys.argv[1], sys.argv[2:])

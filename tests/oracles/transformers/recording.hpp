@@ -150,10 +150,12 @@ class Layer {
     if (rotary_ != nullptr) {
       const auto frequencies = posenc::frequencies(*rotary_, tokens);
       plain *= frequencies.softmax_scale_multiplier();
-      rotated = plain * frequencies.attention_factor() * frequencies.attention_factor();
+      rotated = plain * multiplier() * multiplier();
     }
     const double factor = kind_.at("factor");
-    if (!close(rotated, factor)) differs("factor of scores ", factor, ", read as ", rotated);
+    const bool is_traced = !kind_.contains("untraced") || multiplier() == 1;
+    if (is_traced && !close(rotated, factor))
+      differs("factor of scores ", factor, ", read as ", rotated);
     const double factor_of_plain = kind_.value("plain", factor);
     const bool has_plain = rotary_ != nullptr && posenc::rotary_dim(*rotary_) < rotary_->head_dim;
     if (has_plain && !close(plain, factor_of_plain)) {
@@ -186,6 +188,16 @@ class Layer {
     compare_options(attention, sinks);
   }
 
+  /// Returns the factor of queries and keys. A norm after the rotation removes it.
+  double multiplier() const {
+    const auto& norm = posenc::attention_of_layer(model_, number_).qk_norm;
+    const bool is_removed =
+        norm && norm->is_after_rotation && norm->kind != posenc::LayerQkNormKind::None;
+    return rotary_ == nullptr || is_removed
+               ? 1
+               : posenc::frequencies(*rotary_, tokens).attention_factor();
+  }
+
   /// Compares attention_options() with the settings that were compared, where options can express the layer.
   void compare_options(const posenc::LayerAttention& attention, bool sinks) {
     using enum posenc::LayerKind;
@@ -195,11 +207,10 @@ class Layer {
     const std::vector<float> logits(sinks ? static_cast<std::size_t>(attention.heads.value_or(1))
                                           : 0);
     const auto options = posenc::attention_options<float>(model_, number_, logits);
-    const double multiplier =
-        rotary_ != nullptr ? posenc::frequencies(*rotary_, tokens).attention_factor() : 1;
     const double factor =
-        *options.scale * options.softmax_scale_multiplier * multiplier * multiplier;
-    if (!close(factor, kind_.at("factor"))) {
+        *options.scale * options.softmax_scale_multiplier * multiplier() * multiplier();
+    const bool is_traced = !kind_.contains("untraced") || multiplier() == 1;
+    if (is_traced && !close(factor, kind_.at("factor"))) {
       differs("factor of scores ", kind_.at("factor"), ", in the options ", factor);
     }
   }
@@ -268,6 +279,16 @@ inline Differences compare(const Json& recording, const posenc::ModelSettings& m
     }
   }
   return all;
+}
+
+/// Returns the recording with the keys of a variant of its type.
+inline Json with_patch(const Json& plain, const Json& variant) {
+  Json result = plain;
+  for (const char* key : {"given", "config"}) {
+    if (result.contains(key)) result.at(key).merge_patch(variant.at("patch"));
+  }
+  for (const char* key : {"kinds", "layers"}) result[key] = variant.at(key);
+  return result;
 }
 
 /// Returns the file of the keys that were passed to the class.
