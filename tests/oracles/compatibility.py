@@ -11,6 +11,7 @@ The rows come from */status.tsv of this folder: format, name, status, release, n
 from the library's tables.
 """
 import collections
+import json
 import pathlib
 import re
 import sys
@@ -68,6 +69,8 @@ def counts(all_rows, format):
 
 
 def page(all_rows):
+    version = json.loads((HERE / "transformers" / "versions.json").read_text())["transformers"]
+
     def releases(format):
         return sorted({row.release for row in all_rows if row.format == format and row.status == "compared"} - {""})
 
@@ -108,7 +111,7 @@ def page(all_rows):
         "- **refused**: the reader throws a `ConfigError`, for the reason in the note.",
         "- **no positions of ours**: the model has no rotation, so that there is nothing to read.",
         "",
-        "All model types of transformers 5.24.0 are listed. Other names are refused as unknown.",
+        f"All model types of transformers {version} are listed. Other names are refused as unknown.",
         "`tests/oracles/compatibility.py --write` writes this page.",
         "",
         "## config.json",
