@@ -17,21 +17,7 @@ struct DivisorScaling {
   double attention_factor = 1;        ///< the multiplier of cos and sin
 };
 
-/// The names of DivisorScaling and of its fields.
-template <>
-struct RuleDescription<DivisorScaling> {
-  /// Name of the struct, for messages and tools.
-  static constexpr auto name = "DivisorScaling";
-  /// Calls f(name, pointer to member) for every field, in order of declaration.
-  template <class F>
-  static constexpr void fields(const F& f) {
-    using R = DivisorScaling;
-    f("rotary_dim", &R::rotary_dim);
-    f("base", &R::base);
-    f("divisors", &R::divisors);
-    f("attention_factor", &R::attention_factor);
-  }
-};
+POSENC_DETAIL_DESCRIBE_RULE(DivisorScaling, rotary_dim, base, divisors, attention_factor);
 
 namespace detail {
 
@@ -66,8 +52,7 @@ inline std::vector<DoubleDouble> divided_power_law(double base, Index dim,
 ///   Throws: ConfigError
 inline Frequencies frequencies(const DivisorScaling& rule) {
   constexpr auto name = RuleDescription<DivisorScaling>::name;
-  detail::check_rotary_dim(name, rule.rotary_dim);
-  detail::check_base(name, rule.base);
+  detail::check_common_fields(rule);
   detail::check_divisors(name, "divisors", rule.rotary_dim, rule.divisors);
   return detail::exact_frequencies(
       detail::divided_power_law(rule.base, rule.rotary_dim, rule.divisors), rule.attention_factor);

@@ -27,21 +27,7 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// The names of DynamicNtkScaling and of its fields.
-template <>
-struct RuleDescription<DynamicNtkScaling> {
-  /// Name of the struct, for messages and tools.
-  static constexpr auto name = "DynamicNtkScaling";
-  /// Calls f(name, pointer to member) for every field, in order of declaration.
-  template <class F>
-  static constexpr void fields(const F& f) {
-    using R = DynamicNtkScaling;
-    f("rotary_dim", &R::rotary_dim);
-    f("base", &R::base);
-    f("factor", &R::factor);
-    f("original_max_position", &R::original_max_position);
-  }
-};
+POSENC_DETAIL_DESCRIBE_RULE(DynamicNtkScaling, rotary_dim, base, factor, original_max_position);
 
 /// Returns the frequencies of NtkScaling with factor * max(length, L) / L - (factor - 1) in place
 /// of the factor, L = original_max_position. Up to length L they are the bits of Unscaled.
@@ -50,10 +36,7 @@ struct RuleDescription<DynamicNtkScaling> {
 ///   Throws: ConfigError; PositionError for a negative length
 inline Frequencies frequencies(const DynamicNtkScaling& rule, Index length) {
   constexpr auto name = RuleDescription<DynamicNtkScaling>::name;
-  detail::check_rotary_dim(name, rule.rotary_dim, 4);
-  detail::check_base(name, rule.base);
-  detail::check_scaling_factor(name, rule.factor);
-  detail::check_original_max_position(name, rule.original_max_position);
+  detail::check_common_fields(rule, 4);
   detail::check_length(name, length);
   const auto original = static_cast<double>(rule.original_max_position);
   const double excess = (std::max)(static_cast<double>(length) - original, 0.0);

@@ -33,25 +33,8 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// The names of DynamicYarnScaling and of its fields.
-template <>
-struct RuleDescription<DynamicYarnScaling> {
-  /// Name of the struct, for messages and tools.
-  static constexpr auto name = "DynamicYarnScaling";
-  /// Calls f(name, pointer to member) for every field, in order of declaration.
-  template <class F>
-  static constexpr void fields(const F& f) {
-    using R = DynamicYarnScaling;
-    f("rotary_dim", &R::rotary_dim);
-    f("base", &R::base);
-    f("original_max_position", &R::original_max_position);
-    f("finetuned_max_position", &R::finetuned_max_position);
-    f("beta_fast", &R::beta_fast);
-    f("beta_slow", &R::beta_slow);
-    f("truncate", &R::truncate);
-    f("crossing", &R::crossing);
-  }
-};
+POSENC_DETAIL_DESCRIBE_RULE(DynamicYarnScaling, rotary_dim, base, original_max_position,
+                            finetuned_max_position, beta_fast, beta_slow, truncate, crossing);
 
 /// Returns the frequencies of YarnScaling with factor max(length, M or L) / L; the attention factor
 /// follows from that factor. If the model was not finetuned, they are the bits of Unscaled up to
@@ -61,9 +44,7 @@ struct RuleDescription<DynamicYarnScaling> {
 ///           drops back to 1 there. Here the factor keeps growing
 inline Frequencies frequencies(const DynamicYarnScaling& rule, Index length) {
   constexpr auto name = RuleDescription<DynamicYarnScaling>::name;
-  detail::check_rotary_dim(name, rule.rotary_dim);
-  detail::check_base(name, rule.base);
-  detail::check_original_max_position(name, rule.original_max_position);
+  detail::check_common_fields(rule);
   detail::check_betas(name, rule.beta_fast, rule.beta_slow);
   const Index finetuned = rule.finetuned_max_position.value_or(rule.original_max_position);
   if (finetuned < rule.original_max_position) {

@@ -6,6 +6,7 @@
 #include <posenc/core/detail/quad_double.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
+#include <posenc/frequency/rule_description.hpp>
 
 #include <cmath>
 #include <concepts>
@@ -206,6 +207,21 @@ inline void check_scaling_factor(const char* rule, double factor, const char* fi
 inline void check_original_max_position(const char* rule, Index length) {
   if (length <= 0) {
     fail<ConfigError>(rule, "original_max_position must be set and positive but is ", length);
+  }
+}
+
+/// Checks the fields that most rules have: rotary_dim, base, and if there are any, a factor that is
+/// not optional and original_max_position.
+template <class Rule>
+void check_common_fields(const Rule& rule, Index smallest_rotary_dim = 2) {
+  constexpr auto name = RuleDescription<Rule>::name;
+  check_rotary_dim(name, rule.rotary_dim, smallest_rotary_dim);
+  check_base(name, rule.base);
+  if constexpr (requires { check_scaling_factor(name, rule.factor); }) {
+    check_scaling_factor(name, rule.factor);
+  }
+  if constexpr (requires { rule.original_max_position; }) {
+    check_original_max_position(name, rule.original_max_position);
   }
 }
 

@@ -47,6 +47,11 @@ inline std::vector<double> float32_inverse(std::vector<double> powers, double di
   return powers;
 }
 
+/// Returns base^(-2i / dim).
+inline std::vector<double> float32_power_law(double base, Index dim) {
+  return float32_inverse(float32_powers(base, dim));
+}
+
 inline std::vector<double> float32_divided(std::vector<double> inv_freq, double divisor) {
   for (double& w : inv_freq) w = to_float(w / to_float(divisor));
   return inv_freq;
@@ -66,15 +71,15 @@ inline Frequencies replace_inv_freq(const Frequencies& exact, const std::vector<
 ///   Throws:   ConfigError
 ///   Source:   the float32 operations of huggingface/transformers, modeling_rope_utils
 inline Frequencies hf_float32_frequencies(const Unscaled& rule) {
-  return detail::replace_inv_freq(frequencies(rule), detail::float32_inverse(detail::float32_powers(
-                                                         rule.base, rule.rotary_dim)));
+  return detail::replace_inv_freq(frequencies(rule),
+                                  detail::float32_power_law(rule.base, rule.rotary_dim));
 }
 
 /// Overload for LinearScaling. Hugging Face divides the unscaled inverse frequencies by the factor.
 ///   Throws: ConfigError
 inline Frequencies hf_float32_frequencies(const LinearScaling& rule) {
   const Frequencies exact = frequencies(rule);
-  const auto unscaled = detail::float32_inverse(detail::float32_powers(rule.base, rule.rotary_dim));
+  const auto unscaled = detail::float32_power_law(rule.base, rule.rotary_dim);
   return detail::replace_inv_freq(exact, detail::float32_divided(unscaled, rule.factor));
 }
 
@@ -92,8 +97,7 @@ inline Frequencies hf_float32_frequencies(const DynamicNtkScaling& rule, Index l
     detail::fail<ConfigError>("hf_float32_frequencies", "factor is too large: it is ", rule.factor);
   }
   const double base = (pow(stretch, detail::DoubleDouble(dim) / (dim - 2)) * rule.base).hi;
-  return detail::replace_inv_freq(
-      exact, detail::float32_inverse(detail::float32_powers(base, rule.rotary_dim)));
+  return detail::replace_inv_freq(exact, detail::float32_power_law(base, rule.rotary_dim));
 }
 
 /// Overload for YarnScaling. If the ramp's ends cross, Hugging Face does what
@@ -148,7 +152,7 @@ inline Frequencies hf_float32_frequencies(const Llama3Scaling& rule) {
   const double low = to_float(rule.low_freq_factor), high = to_float(rule.high_freq_factor);
   const double longest = to_float(length / rule.low_freq_factor);
   const double shortest = to_float(length / rule.high_freq_factor);
-  auto inv_freq = detail::float32_inverse(detail::float32_powers(rule.base, rule.rotary_dim));
+  auto inv_freq = detail::float32_power_law(rule.base, rule.rotary_dim);
   for (double& w : inv_freq) {
     // PyTorch divides a number by a tensor as number * (1 / tensor).
     const double wavelength = to_float(to_float(1 / w) * to_float((detail::pi * 2.0).hi));
@@ -166,7 +170,7 @@ inline Frequencies hf_float32_frequencies(const Llama3Scaling& rule) {
 ///   Throws: ConfigError
 inline Frequencies hf_float32_frequencies(const ProportionalScaling& rule) {
   const Frequencies exact = frequencies(rule);
-  auto inv_freq = detail::float32_inverse(detail::float32_powers(rule.base, rule.head_dim));
+  auto inv_freq = detail::float32_power_law(rule.base, rule.head_dim);
   for (std::size_t i = 0; i < inv_freq.size(); ++i) {
     if (detail::exact_inv_freq(exact)[i] == detail::DoubleDouble(0)) inv_freq[i] = 0;
   }

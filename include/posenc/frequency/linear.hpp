@@ -21,28 +21,12 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// The names of LinearScaling and of its fields.
-template <>
-struct RuleDescription<LinearScaling> {
-  /// Name of the struct, for messages and tools.
-  static constexpr auto name = "LinearScaling";
-  /// Calls f(name, pointer to member) for every field, in order of declaration.
-  template <class F>
-  static constexpr void fields(const F& f) {
-    using R = LinearScaling;
-    f("rotary_dim", &R::rotary_dim);
-    f("base", &R::base);
-    f("factor", &R::factor);
-  }
-};
+POSENC_DETAIL_DESCRIBE_RULE(LinearScaling, rotary_dim, base, factor);
 
 /// Returns w_i' = w_i / factor. Factor 1 gives the bits of Unscaled.
 ///   Throws: ConfigError
 inline Frequencies frequencies(const LinearScaling& rule) {
-  constexpr auto name = RuleDescription<LinearScaling>::name;
-  detail::check_rotary_dim(name, rule.rotary_dim);
-  detail::check_base(name, rule.base);
-  detail::check_scaling_factor(name, rule.factor);
+  detail::check_common_fields(rule);
   const auto inv_freq = detail::wide_power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
   return detail::exact_frequencies(detail::rounded(detail::divided(inv_freq, rule.factor)));
 }

@@ -29,23 +29,8 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// The names of Llama3Scaling and of its fields.
-template <>
-struct RuleDescription<Llama3Scaling> {
-  /// Name of the struct, for messages and tools.
-  static constexpr auto name = "Llama3Scaling";
-  /// Calls f(name, pointer to member) for every field, in order of declaration.
-  template <class F>
-  static constexpr void fields(const F& f) {
-    using R = Llama3Scaling;
-    f("rotary_dim", &R::rotary_dim);
-    f("base", &R::base);
-    f("factor", &R::factor);
-    f("low_freq_factor", &R::low_freq_factor);
-    f("high_freq_factor", &R::high_freq_factor);
-    f("original_max_position", &R::original_max_position);
-  }
-};
+POSENC_DETAIL_DESCRIBE_RULE(Llama3Scaling, rotary_dim, base, factor, low_freq_factor,
+                            high_freq_factor, original_max_position);
 
 /// Returns w_i' = w_i gamma_i + w_i / factor (1 - gamma_i), gamma_i = clamp((n_i - low) / (high -
 /// low), 0, 1), where n_i = L w_i / (2 pi) is the number of rotations in the trained length. This
@@ -55,10 +40,7 @@ struct RuleDescription<Llama3Scaling> {
 ///   Throws: ConfigError
 inline Frequencies frequencies(const Llama3Scaling& rule) {
   constexpr auto name = RuleDescription<Llama3Scaling>::name;
-  detail::check_rotary_dim(name, rule.rotary_dim);
-  detail::check_base(name, rule.base);
-  detail::check_scaling_factor(name, rule.factor);
-  detail::check_original_max_position(name, rule.original_max_position);
+  detail::check_common_fields(rule);
   if (!(rule.low_freq_factor > 0) || !(rule.high_freq_factor >= rule.low_freq_factor) ||
       !std::isfinite(rule.high_freq_factor)) {
     detail::fail<ConfigError>(name,

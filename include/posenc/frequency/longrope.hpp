@@ -42,26 +42,9 @@ struct LongRopeScaling {
   std::optional<double> long_mscale = std::nullopt;
 };
 
-/// The names of LongRopeScaling and of its fields.
-template <>
-struct RuleDescription<LongRopeScaling> {
-  /// Name of the struct, for messages and tools.
-  static constexpr auto name = "LongRopeScaling";
-  /// Calls f(name, pointer to member) for every field, in order of declaration.
-  template <class F>
-  static constexpr void fields(const F& f) {
-    using R = LongRopeScaling;
-    f("rotary_dim", &R::rotary_dim);
-    f("base", &R::base);
-    f("short_factor", &R::short_factor);
-    f("long_factor", &R::long_factor);
-    f("original_max_position", &R::original_max_position);
-    f("factor", &R::factor);
-    f("attention_factor", &R::attention_factor);
-    f("short_mscale", &R::short_mscale);
-    f("long_mscale", &R::long_mscale);
-  }
-};
+POSENC_DETAIL_DESCRIBE_RULE(LongRopeScaling, rotary_dim, base, short_factor, long_factor,
+                            original_max_position, factor, attention_factor, short_mscale,
+                            long_mscale);
 
 namespace detail {
 
@@ -105,11 +88,9 @@ inline double longrope_magnitude(double factor, Index length) {
 ///   Throws: ConfigError
 inline Frequencies frequencies(const LongRopeScaling& rule, LongRopeRegime regime) {
   constexpr auto name = RuleDescription<LongRopeScaling>::name;
-  detail::check_rotary_dim(name, rule.rotary_dim);
-  detail::check_base(name, rule.base);
+  detail::check_common_fields(rule);
   detail::check_divisors(name, "short_factor", rule.rotary_dim, rule.short_factor);
   detail::check_divisors(name, "long_factor", rule.rotary_dim, rule.long_factor);
-  detail::check_original_max_position(name, rule.original_max_position);
   detail::check_longrope_magnitude(rule);
 
   const bool is_long = regime == LongRopeRegime::Long;

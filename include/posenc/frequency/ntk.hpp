@@ -32,35 +32,9 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// The names of NtkScaling and of its fields.
-template <>
-struct RuleDescription<NtkScaling> {
-  /// Name of the struct, for messages and tools.
-  static constexpr auto name = "NtkScaling";
-  /// Calls f(name, pointer to member) for every field, in order of declaration.
-  template <class F>
-  static constexpr void fields(const F& f) {
-    using R = NtkScaling;
-    f("rotary_dim", &R::rotary_dim);
-    f("base", &R::base);
-    f("factor", &R::factor);
-  }
-};
+POSENC_DETAIL_DESCRIBE_RULE(NtkScaling, rotary_dim, base, factor);
 
-/// The names of AlphaNtkScaling and of its fields.
-template <>
-struct RuleDescription<AlphaNtkScaling> {
-  /// Name of the struct, for messages and tools.
-  static constexpr auto name = "AlphaNtkScaling";
-  /// Calls f(name, pointer to member) for every field, in order of declaration.
-  template <class F>
-  static constexpr void fields(const F& f) {
-    using R = AlphaNtkScaling;
-    f("rotary_dim", &R::rotary_dim);
-    f("base", &R::base);
-    f("alpha", &R::alpha);
-  }
-};
+POSENC_DETAIL_DESCRIBE_RULE(AlphaNtkScaling, rotary_dim, base, alpha);
 
 namespace detail {
 
@@ -76,10 +50,7 @@ inline std::vector<QuadDouble> ntk_power_law(const QuadDouble& base, const QuadD
 /// Returns w_i' = w_i * factor^(-2i / (rotary_dim - 2)). Factor 1 gives the bits of Unscaled.
 ///   Throws: ConfigError
 inline Frequencies frequencies(const NtkScaling& rule) {
-  constexpr auto name = RuleDescription<NtkScaling>::name;
-  detail::check_rotary_dim(name, rule.rotary_dim, 4);
-  detail::check_base(name, rule.base);
-  detail::check_scaling_factor(name, rule.factor);
+  detail::check_common_fields(rule, 4);
   return detail::exact_frequencies(
       detail::rounded(detail::ntk_power_law(rule.base, rule.factor, rule.rotary_dim)));
 }
@@ -88,8 +59,7 @@ inline Frequencies frequencies(const NtkScaling& rule) {
 ///   Throws: ConfigError
 inline Frequencies frequencies(const AlphaNtkScaling& rule) {
   constexpr auto name = RuleDescription<AlphaNtkScaling>::name;
-  detail::check_rotary_dim(name, rule.rotary_dim, 4);
-  detail::check_base(name, rule.base);
+  detail::check_common_fields(rule, 4);
   detail::check_scaling_factor(name, rule.alpha, "alpha");
   return detail::exact_frequencies(
       detail::rounded(detail::ntk_power_law(rule.base, rule.alpha, rule.rotary_dim)));

@@ -27,33 +27,15 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// The names of NtkByPartsScaling and of its fields.
-template <>
-struct RuleDescription<NtkByPartsScaling> {
-  /// Name of the struct, for messages and tools.
-  static constexpr auto name = "NtkByPartsScaling";
-  /// Calls f(name, pointer to member) for every field, in order of declaration.
-  template <class F>
-  static constexpr void fields(const F& f) {
-    using R = NtkByPartsScaling;
-    f("rotary_dim", &R::rotary_dim);
-    f("base", &R::base);
-    f("factor", &R::factor);
-    f("original_max_position", &R::original_max_position);
-    f("alpha", &R::alpha);
-    f("beta", &R::beta);
-  }
-};
+POSENC_DETAIL_DESCRIBE_RULE(NtkByPartsScaling, rotary_dim, base, factor, original_max_position,
+                            alpha, beta);
 
 /// Returns w_i' = w_i gamma_i + w_i / factor (1 - gamma_i), gamma_i = clamp((n_i - alpha) / (beta -
 /// alpha), 0, 1), n_i = L w_i / (2 pi). Factor 1 gives the bits of Unscaled.
 ///   Throws: ConfigError
 inline Frequencies frequencies(const NtkByPartsScaling& rule) {
   constexpr auto name = RuleDescription<NtkByPartsScaling>::name;
-  detail::check_rotary_dim(name, rule.rotary_dim);
-  detail::check_base(name, rule.base);
-  detail::check_scaling_factor(name, rule.factor);
-  detail::check_original_max_position(name, rule.original_max_position);
+  detail::check_common_fields(rule);
   if (!(rule.alpha > 0) || !(rule.beta >= rule.alpha) || !std::isfinite(rule.beta)) {
     detail::fail<ConfigError>(name, "beta >= alpha > 0 must hold but they are ", rule.beta, " and ",
                               rule.alpha);

@@ -26,21 +26,7 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// The names of ProportionalScaling and of its fields.
-template <>
-struct RuleDescription<ProportionalScaling> {
-  /// Name of the struct, for messages and tools.
-  static constexpr auto name = "ProportionalScaling";
-  /// Calls f(name, pointer to member) for every field, in order of declaration.
-  template <class F>
-  static constexpr void fields(const F& f) {
-    using R = ProportionalScaling;
-    f("head_dim", &R::head_dim);
-    f("base", &R::base);
-    f("partial_rotary_factor", &R::partial_rotary_factor);
-    f("factor", &R::factor);
-  }
-};
+POSENC_DETAIL_DESCRIBE_RULE(ProportionalScaling, head_dim, base, partial_rotary_factor, factor);
 
 /// Returns w_i = base^(-2i / head_dim) / factor for i < floor(partial_rotary_factor * head_dim /
 /// 2), and 0 for the other pairs.

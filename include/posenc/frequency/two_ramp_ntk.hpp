@@ -25,21 +25,7 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// The names of TwoRampNtkScaling and of its fields.
-template <>
-struct RuleDescription<TwoRampNtkScaling> {
-  /// Name of the struct, for messages and tools.
-  static constexpr auto name = "TwoRampNtkScaling";
-  /// Calls f(name, pointer to member) for every field, in order of declaration.
-  template <class F>
-  static constexpr void fields(const F& f) {
-    using R = TwoRampNtkScaling;
-    f("rotary_dim", &R::rotary_dim);
-    f("base", &R::base);
-    f("factor", &R::factor);
-    f("original_max_position", &R::original_max_position);
-  }
-};
+POSENC_DETAIL_DESCRIBE_RULE(TwoRampNtkScaling, rotary_dim, base, factor, original_max_position);
 
 /// Returns the result of two blends over the pair index. The first goes from NTK to linear between
 /// the indices of 1.25 and 0.75 rotations in L. The second goes from unscaled to the first between
@@ -47,11 +33,7 @@ struct RuleDescription<TwoRampNtkScaling> {
 /// Unscaled.
 ///   Throws: ConfigError
 inline Frequencies frequencies(const TwoRampNtkScaling& rule) {
-  constexpr auto name = RuleDescription<TwoRampNtkScaling>::name;
-  detail::check_rotary_dim(name, rule.rotary_dim, 4);
-  detail::check_base(name, rule.base);
-  detail::check_scaling_factor(name, rule.factor);
-  detail::check_original_max_position(name, rule.original_max_position);
+  detail::check_common_fields(rule, 4);
   const auto ramp = [&rule](double fast, double slow) {
     return detail::IndexRamp::between(rule.rotary_dim, rule.base, rule.original_max_position, fast,
                                       slow, true);

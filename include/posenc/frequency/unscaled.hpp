@@ -21,26 +21,12 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// The names of Unscaled and of its fields.
-template <>
-struct RuleDescription<Unscaled> {
-  /// Name of the struct, for messages and tools.
-  static constexpr auto name = "Unscaled";
-  /// Calls f(name, pointer to member) for every field, in order of declaration.
-  template <class F>
-  static constexpr void fields(const F& f) {
-    using R = Unscaled;
-    f("rotary_dim", &R::rotary_dim);
-    f("base", &R::base);
-  }
-};
+POSENC_DETAIL_DESCRIBE_RULE(Unscaled, rotary_dim, base);
 
 /// Returns w_i = base^(-2i / rotary_dim).
 ///   Throws: ConfigError
 inline Frequencies frequencies(const Unscaled& rule) {
-  constexpr auto name = RuleDescription<Unscaled>::name;
-  detail::check_rotary_dim(name, rule.rotary_dim);
-  detail::check_base(name, rule.base);
+  detail::check_common_fields(rule);
   return detail::exact_frequencies(
       detail::power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2));
 }

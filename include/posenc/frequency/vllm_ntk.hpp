@@ -31,44 +31,14 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// The names of VllmNtkScaling and of its fields.
-template <>
-struct RuleDescription<VllmNtkScaling> {
-  /// Name of the struct, for messages and tools.
-  static constexpr auto name = "VllmNtkScaling";
-  /// Calls f(name, pointer to member) for every field, in order of declaration.
-  template <class F>
-  static constexpr void fields(const F& f) {
-    using R = VllmNtkScaling;
-    f("rotary_dim", &R::rotary_dim);
-    f("base", &R::base);
-    f("factor", &R::factor);
-  }
-};
+POSENC_DETAIL_DESCRIBE_RULE(VllmNtkScaling, rotary_dim, base, factor);
 
-/// The names of VllmMixedNtkScaling and of its fields.
-template <>
-struct RuleDescription<VllmMixedNtkScaling> {
-  /// Name of the struct, for messages and tools.
-  static constexpr auto name = "VllmMixedNtkScaling";
-  /// Calls f(name, pointer to member) for every field, in order of declaration.
-  template <class F>
-  static constexpr void fields(const F& f) {
-    using R = VllmMixedNtkScaling;
-    f("rotary_dim", &R::rotary_dim);
-    f("base", &R::base);
-    f("factor", &R::factor);
-    f("mixed_b", &R::mixed_b);
-  }
-};
+POSENC_DETAIL_DESCRIBE_RULE(VllmMixedNtkScaling, rotary_dim, base, factor, mixed_b);
 
 /// Returns w_i' = w_i * factor^(-2 (i + 1) / rotary_dim). Factor 1 gives the bits of Unscaled.
 ///   Throws: ConfigError
 inline Frequencies frequencies(const VllmNtkScaling& rule) {
-  constexpr auto name = RuleDescription<VllmNtkScaling>::name;
-  detail::check_rotary_dim(name, rule.rotary_dim);
-  detail::check_base(name, rule.base);
-  detail::check_scaling_factor(name, rule.factor);
+  detail::check_common_fields(rule);
   auto inv_freq = detail::wide_power_law(rule.base, rule.rotary_dim, rule.rotary_dim / 2);
   const auto slower = detail::wide_power_law(rule.factor, rule.rotary_dim, rule.rotary_dim / 2 + 1);
   for (std::size_t i = 0; i < inv_freq.size(); ++i) inv_freq[i] = inv_freq[i] * slower[i + 1];
@@ -80,9 +50,7 @@ inline Frequencies frequencies(const VllmNtkScaling& rule) {
 ///   Throws: ConfigError
 inline Frequencies frequencies(const VllmMixedNtkScaling& rule) {
   constexpr auto name = RuleDescription<VllmMixedNtkScaling>::name;
-  detail::check_rotary_dim(name, rule.rotary_dim);
-  detail::check_base(name, rule.base);
-  detail::check_scaling_factor(name, rule.factor);
+  detail::check_common_fields(rule);
   // The bound on mixed_b keeps the logarithm of the power within the range of exp.
   if (!(rule.mixed_b > 0 && rule.mixed_b <= 1000)) {
     detail::fail<ConfigError>(name, "mixed_b must be set and lie in (0, 1000] but is ",

@@ -46,28 +46,9 @@ POSENC_STABLE_END
 
 POSENC_BEGIN
 
-/// The names of YarnScaling and of its fields.
-template <>
-struct RuleDescription<YarnScaling> {
-  /// Name of the struct, for messages and tools.
-  static constexpr auto name = "YarnScaling";
-  /// Calls f(name, pointer to member) for every field, in order of declaration.
-  template <class F>
-  static constexpr void fields(const F& f) {
-    using R = YarnScaling;
-    f("rotary_dim", &R::rotary_dim);
-    f("base", &R::base);
-    f("factor", &R::factor);
-    f("original_max_position", &R::original_max_position);
-    f("beta_fast", &R::beta_fast);
-    f("beta_slow", &R::beta_slow);
-    f("truncate", &R::truncate);
-    f("crossing", &R::crossing);
-    f("attention_factor", &R::attention_factor);
-    f("mscale", &R::mscale);
-    f("mscale_all_dim", &R::mscale_all_dim);
-  }
-};
+POSENC_DETAIL_DESCRIBE_RULE(YarnScaling, rotary_dim, base, factor, original_max_position, beta_fast,
+                            beta_slow, truncate, crossing, attention_factor, mscale,
+                            mscale_all_dim);
 
 namespace detail {
 
@@ -147,10 +128,7 @@ inline double yarn_mscale(double factor, double k = 1) {
 ///   Throws: ConfigError
 inline Frequencies frequencies(const YarnScaling& rule) {
   constexpr auto name = RuleDescription<YarnScaling>::name;
-  detail::check_rotary_dim(name, rule.rotary_dim);
-  detail::check_base(name, rule.base);
-  detail::check_scaling_factor(name, rule.factor);
-  detail::check_original_max_position(name, rule.original_max_position);
+  detail::check_common_fields(rule);
   detail::check_betas(name, rule.beta_fast, rule.beta_slow);
   detail::check_mscales(rule);
 
