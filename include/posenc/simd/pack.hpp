@@ -14,44 +14,6 @@
 #include <cstdint>
 
 POSENC_BEGIN
-namespace detail {
-
-// Operations that only some tiers have.
-template <class Ops>
-concept HasFusedMulAdd = requires {
-  Ops::mul_add;
-};
-template <class Ops>
-concept HasPairOrder = requires {
-  Ops::pair_order;
-};
-template <class Ops>
-concept HasScatter = requires {
-  Ops::scatter;
-};
-template <class Ops>
-concept HasGatherWindow = requires {
-  Ops::gather_window;
-};
-template <class Ops>
-concept HasCombineShift = requires {
-  Ops::combine_shift;
-};
-template <class Ops>
-concept HasTwoPairStore = requires {
-  Ops::store_two_bfloat16_pairs;
-};
-template <class Ops>
-concept HasPairProducts = requires {
-  Ops::add_pair_products;
-};
-template <class Ops, class P>
-concept HasTranspose = requires {
-  Ops::template transpose<P>;
-};
-
-}  // namespace detail
-
 /// A vector of `width` floats or doubles. Kernels are written once, over packs; a tier consists of
 /// these operations alone. Operators that g++ and clang++ provide for the vectors of every tier are
 /// implemented here, and the others in detail::Instructions. All are noexcept, and no address needs
@@ -61,6 +23,14 @@ struct Pack {
  private:
   using Ops = detail::Instructions<T, Tier>;
   using Bits = typename Ops::Bits;
+
+  // Operations that only some tiers have.
+  static constexpr bool has_scatter = requires { Ops::scatter; };
+  static constexpr bool has_gather_window = requires { Ops::gather_window; };
+  static constexpr bool has_combine_shift = requires { Ops::combine_shift; };
+  static constexpr bool has_store_two_bfloat16_pairs = requires { Ops::store_two_bfloat16_pairs; };
+  static constexpr bool has_add_pair_products = requires { Ops::add_pair_products; };
+  static constexpr bool has_transpose = requires { Ops::template transpose<Pack>; };
 
  public:
   /// Number of lanes.
@@ -88,8 +58,8 @@ struct Pack {
     Ops::store_partial(p, n, v);
   }
   /// Stores lane u to p[u * stride]. Only AVX-512 has it (float).
-  POSENC_ALWAYS_INLINE void scatter(
-      T* p, std::int32_t stride) const noexcept requires detail::HasScatter<Ops> {
+  POSENC_ALWAYS_INLINE void scatter(T* p, std::int32_t stride) const noexcept
+      requires(has_scatter) {
     Ops::scatter(p, stride, v);
   }
   /// Loads width / 2 values, each into two adjacent lanes.
@@ -98,14 +68,14 @@ struct Pack {
   }
   /// Loads p[indices[u] - indices[0]] into lane u: a gather within `width` elements, by a
   /// permutation. All differences must be in [0, width). Only AVX2 (float) and AVX-512 have it.
-  POSENC_ALWAYS_INLINE static Pack gather_window(
-      const T* p, const std::int32_t* indices) noexcept requires detail::HasGatherWindow<Ops> {
+  POSENC_ALWAYS_INLINE static Pack gather_window(const T* p, const std::int32_t* indices) noexcept
+      requires(has_gather_window) {
     return {Ops::gather_window(p, indices)};
   }
   /// Returns lanes n .. n + width - 1 of the concatenation of a and b, 0 <= n <= width. Only
   /// AVX-512 has it.
-  POSENC_ALWAYS_INLINE friend Pack combine_shift(
-      Index n, Pack a, Pack b) noexcept requires detail::HasCombineShift<Ops> {
+  POSENC_ALWAYS_INLINE friend Pack combine_shift(Index n, Pack a, Pack b) noexcept
+      requires(has_combine_shift) {
     return {Ops::combine_shift(n, a.v, b.v)};
   }
 
@@ -123,7 +93,7 @@ struct Pack {
   POSENC_ALWAYS_INLINE friend Pack operator-(Pack a) noexcept { return {-a.v}; }
   /// Returns a b + c, fused wherever POSENC_HAS_FMA.
   POSENC_ALWAYS_INLINE friend Pack mul_add(Pack a, Pack b, Pack c) noexcept {
-    if constexpr (detail::HasFusedMulAdd<Ops>) {
+    if constexpr (requires { Ops::mul_add; }) {
       return {Ops::mul_add(a.v, b.v, c.v)};
     } else {
       return a * b + c;
@@ -131,7 +101,7 @@ struct Pack {
   }
   /// Returns a b - c, fused wherever POSENC_HAS_FMA.
   POSENC_ALWAYS_INLINE friend Pack mul_sub(Pack a, Pack b, Pack c) noexcept {
-    if constexpr (detail::HasFusedMulAdd<Ops>) {
+    if constexpr (requires { Ops::mul_add; }) {
       return {Ops::mul_sub(a.v, b.v, c.v)};
     } else {
       return a * b - c;
@@ -185,18 +155,18 @@ struct Pack {
   /// Permutes lanes from natural order to the tier's deinterleaved lane order. natural_order() is
   /// the inverse.
   POSENC_ALWAYS_INLINE friend Pack pair_order(Pack a) noexcept {
-    if constexpr (detail::HasPairOrder<Ops>) a.v = Ops::pair_order(a.v);
+    if constexpr (requires { Ops::pair_order; }) a.v = Ops::pair_order(a.v);
     return a;
   }
   /// Permutes lanes from the tier's deinterleaved lane order to natural order.
   POSENC_ALWAYS_INLINE friend Pack natural_order(Pack a) noexcept {
-    if constexpr (detail::HasPairOrder<Ops>) a.v = Ops::natural_order(a.v);
+    if constexpr (requires { Ops::pair_order; }) a.v = Ops::natural_order(a.v);
     return a;
   }
   /// Interleaves a and b: a0 b0 a1 b1 .... `low` receives the first `width` values, `high` the
   /// others.
   POSENC_ALWAYS_INLINE friend void interleave(Pack a, Pack b, Pack& low, Pack& high) noexcept {
-    if constexpr (detail::HasPairOrder<Ops>) {
+    if constexpr (requires { Ops::pair_order; }) {
       Ops::interleave(a.v, b.v, low.v, high.v);
     } else {
       join_pairs(a, b, low, high);
@@ -241,56 +211,56 @@ struct Pack {
   }
   /// Stores (even, odd) to p and (even2, odd2) to p2. Only tiers on which one call is faster than
   /// two have it.
-  POSENC_ALWAYS_INLINE static void store_bfloat16_pairs(
-      void* p, Pack even, Pack odd, void* p2, Pack even2,
-      Pack odd2) noexcept requires detail::HasTwoPairStore<Ops> {
+  POSENC_ALWAYS_INLINE static void store_bfloat16_pairs(void* p, Pack even, Pack odd, void* p2,
+                                                        Pack even2, Pack odd2) noexcept
+      requires(has_store_two_bfloat16_pairs) {
     Ops::store_two_bfloat16_pairs(p, even.v, odd.v, p2, even2.v, odd2.v);
   }
   /// Stores the 2 width values of a and then b as pairs: values 2u + 1 and 2u become pair
   /// number u * stride at p. Only tiers with scatter() have it.
-  POSENC_ALWAYS_INLINE static void scatter_bfloat16_pairs(
-      void* p, std::int32_t stride, Pack a, Pack b) noexcept requires detail::HasScatter<Ops> {
+  POSENC_ALWAYS_INLINE static void scatter_bfloat16_pairs(void* p, std::int32_t stride, Pack a,
+                                                          Pack b) noexcept requires(has_scatter) {
     Ops::scatter_bfloat16_pairs(p, stride, a.v, b.v);
   }
 
   // Products of bfloat16 pairs, for processors that compute them quickly
   // (POSENC_BFLOAT16_PRODUCTS). Every lane holds a pair.
   /// Loads 2 width consecutive values.
-  POSENC_ALWAYS_INLINE static Pack load_pairs(
-      const void* p) noexcept requires detail::HasPairProducts<Ops> {
+  POSENC_ALWAYS_INLINE static Pack load_pairs(const void* p) noexcept
+      requires(has_add_pair_products) {
     return {Ops::load(static_cast<const T*>(p))};
   }
   /// Loads the pair at p into every lane.
-  POSENC_ALWAYS_INLINE static Pack broadcast_pair(
-      const void* p) noexcept requires detail::HasPairProducts<Ops> {
+  POSENC_ALWAYS_INLINE static Pack broadcast_pair(const void* p) noexcept
+      requires(has_add_pair_products) {
     return {Ops::broadcast_pair(p)};
   }
   /// Pairs 2 width consecutive values at `second` with those at `first`, which are the first of each
   /// pair. order_row_pairs() has the order of the lanes.
-  POSENC_ALWAYS_INLINE static void load_row_pairs(
-      const void* first, const void* second, Pack& a,
-      Pack& b) noexcept requires detail::HasPairProducts<Ops> {
+  POSENC_ALWAYS_INLINE static void load_row_pairs(const void* first, const void* second, Pack& a,
+                                                  Pack& b) noexcept
+      requires(has_add_pair_products) {
     Ops::load_row_pairs(first, second, a.v, b.v);
   }
   /// Pairs `width` consecutive values, in natural order.
-  POSENC_ALWAYS_INLINE static Pack load_row_pairs(
-      const void* first, const void* second) noexcept requires detail::HasPairProducts<Ops> {
+  POSENC_ALWAYS_INLINE static Pack load_row_pairs(const void* first, const void* second) noexcept
+      requires(has_add_pair_products) {
     return {Ops::load_row_pairs(first, second)};
   }
   /// Permutes the lanes of two packs from the order of load_row_pairs() to natural order.
-  POSENC_ALWAYS_INLINE friend void order_row_pairs(
-      Pack a, Pack b, Pack& low, Pack& high) noexcept requires detail::HasPairProducts<Ops> {
+  POSENC_ALWAYS_INLINE friend void order_row_pairs(Pack a, Pack b, Pack& low, Pack& high) noexcept
+      requires(has_add_pair_products) {
     Ops::order_row_pairs(a.v, b.v, low.v, high.v);
   }
   /// Stores the lanes rounded to bfloat16, lane 2i + 1 before 2i. Denormals become zero.
-  POSENC_ALWAYS_INLINE void store_swapped_bfloat16(
-      void* p) const noexcept requires detail::HasPairProducts<Ops> {
+  POSENC_ALWAYS_INLINE void store_swapped_bfloat16(void* p) const noexcept
+      requires(has_add_pair_products) {
     Ops::store_swapped_bfloat16(p, v);
   }
   /// Returns fma(a0, b0, fma(a1, b1, sum)), the second of a pair first. Inputs with magnitudes
   /// below 2^-126 count as zero. So do sums that are below 2^-126 once they are rounded to 24 bits.
-  POSENC_ALWAYS_INLINE friend Pack add_pair_products(
-      Pack sum, Pack a, Pack b) noexcept requires detail::HasPairProducts<Ops> {
+  POSENC_ALWAYS_INLINE friend Pack add_pair_products(Pack sum, Pack a, Pack b) noexcept
+      requires(has_add_pair_products) {
     return {Ops::add_pair_products(sum.v, a.v, b.v)};
   }
 
@@ -312,8 +282,8 @@ struct Pack {
 
   /// Exchanges lane j of rows[i] and lane i of rows[j]. Only tiers that are faster without
   /// interleave() have it: AVX-512 (float). For any pack use transpose() of transpose.hpp.
-  POSENC_ALWAYS_INLINE static void transpose(
-      Pack (&rows)[std::size_t{width}]) noexcept requires detail::HasTranspose<Ops, Pack> {
+  POSENC_ALWAYS_INLINE static void transpose(Pack (&rows)[std::size_t{width}]) noexcept
+      requires(has_transpose) {
     Ops::transpose(rows);
   }
 

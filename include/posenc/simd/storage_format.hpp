@@ -43,23 +43,17 @@ POSENC_BEGIN
 template <class T>
 struct StorageFormatOf {};
 
-/// The storage format of float.
 template <>
 struct StorageFormatOf<float> : std::integral_constant<StorageFormat, StorageFormat::Native> {};
-/// The storage format of double.
 template <>
 struct StorageFormatOf<double> : std::integral_constant<StorageFormat, StorageFormat::Native> {};
-/// The storage format of Half.
 template <>
 struct StorageFormatOf<Half> : std::integral_constant<StorageFormat, StorageFormat::Half> {};
-/// The storage format of Bfloat16.
 template <>
 struct StorageFormatOf<Bfloat16> : std::integral_constant<StorageFormat, StorageFormat::Bfloat16> {
 };
-/// The storage format of Eigen::half.
 template <>
 struct StorageFormatOf<Eigen::half> : std::integral_constant<StorageFormat, StorageFormat::Half> {};
-/// The storage format of Eigen::bfloat16.
 template <>
 struct StorageFormatOf<Eigen::bfloat16>
     : std::integral_constant<StorageFormat, StorageFormat::Bfloat16> {};
@@ -68,14 +62,12 @@ struct StorageFormatOf<Eigen::bfloat16>
 // macro is defined on all processors, but in C++ the type exists only on x86.
 #if defined(__FLT16_MANT_DIG__) && \
     (defined(__clang__) || __GNUC__ >= 13 || defined(__x86_64__) || defined(__i386__))
-/// The storage format of _Float16.
 template <>
 struct StorageFormatOf<_Float16> : std::integral_constant<StorageFormat, StorageFormat::Half> {};
 #endif
 // clang++ has no macro for __bf16. Before clang++ 17 the type has no conversions.
 #if defined(__BFLT16_MANT_DIG__) || \
     (defined(__clang__) && __clang_major__ >= 17 && (defined(__SSE2__) || defined(__aarch64__)))
-/// The storage format of __bf16.
 template <>
 struct StorageFormatOf<__bf16> : std::integral_constant<StorageFormat, StorageFormat::Bfloat16> {};
 #endif

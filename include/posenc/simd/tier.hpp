@@ -54,19 +54,14 @@ using All = List<Scalar, Sse2, Avx2, Avx512, Neon>;
 /// True if the flags of this translation unit permit Tier.
 template <class Tier>
 inline constexpr bool allowed = false;
-/// Always true.
 template <>
 inline constexpr bool allowed<Scalar> = true;
-/// True if the flags enable SSE2.
 template <>
 inline constexpr bool allowed<Sse2> = POSENC_HAS_SSE2 != 0;
-/// True if the flags enable AVX2 and FMA.
 template <>
 inline constexpr bool allowed<Avx2> = POSENC_HAS_AVX2 != 0;
-/// True if the flags enable AVX2, FMA and AVX-512 F, BW, DQ and VL.
 template <>
 inline constexpr bool allowed<Avx512> = POSENC_HAS_AVX512 != 0;
-/// True if the target is aarch64.
 template <>
 inline constexpr bool allowed<Neon> = POSENC_HAS_NEON != 0;
 
@@ -76,31 +71,22 @@ struct Narrower {
   /// The narrower tier.
   using Type = Scalar;
 };
-/// Remainders of AVX-512 vectors are processed by AVX2.
 template <>
 struct Narrower<Avx512> {
-  /// The narrower tier.
   using Type = Avx2;
 };
-/// Remainders of AVX2 vectors are processed by SSE2.
 template <>
 struct Narrower<Avx2> {
-  /// The narrower tier.
   using Type = Sse2;
 };
 
 // NOLINTBEGIN(readability-identifier-naming)
 /// Tiers under the names that POSENC_TIER uses.
 namespace named {
-/// The tier that POSENC_TIER selects by `scalar`.
 using scalar = Scalar;
-/// The tier that POSENC_TIER selects by `sse2`.
 using sse2 = Sse2;
-/// The tier that POSENC_TIER selects by `avx2`.
 using avx2 = Avx2;
-/// The tier that POSENC_TIER selects by `avx512`.
 using avx512 = Avx512;
-/// The tier that POSENC_TIER selects by `neon`.
 using neon = Neon;
 }  // namespace named
 // NOLINTEND(readability-identifier-naming)
