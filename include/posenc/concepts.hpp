@@ -48,6 +48,8 @@ concept DifferentiableRotary = RotaryEncoding<R, T> &&
 /// (3) Score bias: S += B(head, query positions, key positions), after scaling and before the mask.
 /// It is added to one tile of scores at a time. Tiles are float or double, [queries, keys]. A bias
 /// for a fixed number of heads returns it from heads(); attention then rejects any other number.
+///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
+///   Throws: models of posenc throw ShapeError for other shapes and heads
 ///   Laws: the increment does not depend on S; it depends only on head and positions, so any cut
 ///         into tiles gives the same scores; add() does not throw if heads() agrees, because it
 ///         runs on a device's threads while outputs are being written
@@ -162,7 +164,11 @@ concept QueryBias = Scalar<T> &&
 /// (3) Score bias with learned parameters. add_gradient() takes the gradient of a tile of scores of
 /// one head and adds the gradient of the parameters to `gradient`, which has their shape. A trained
 /// bias also has zero_gradient(). It returns zeros that own their memory: either a type with `+=`
-/// for another of its kind, or a std::vector<double>.
+/// for another of its kind, or a std::vector<double>. Models of posenc take a device last.
+///   Shapes: grad [Sq, Sk]; gradient as from zero_gradient()
+///   Device: queries are distributed over its threads
+///   Bits:   independent of the device
+///   Throws: models of posenc throw ShapeError for other shapes and heads
 ///   Laws: add_gradient() is the derivative of add(); it accumulates over tiles and heads
 template <class B, class T, class Gradient>
 concept LearnedScoreBias = ScoreBias<B, T> &&

@@ -296,7 +296,7 @@ TEST_CASE("Alibi checks head and tile before it writes", "[alibi][errors]") {
     return message_of<ShapeError>(
         [&] { alibi.add_gradient<float>(head, queries, keys, tile.view(), sums); });
   };
-  const std::string outside = ": head must lie within the 4 slopes but is ";
+  const std::string outside = ": head must lie within the 4 heads but is ";
   CHECK(add(4, two, three) == "posenc::Alibi::add" + outside + "4");
   CHECK(add(-1, two, three) == "posenc::Alibi::add" + outside + "-1");
   CHECK(gradient(4, two, three) == "posenc::Alibi::add_gradient" + outside + "4");

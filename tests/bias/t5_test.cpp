@@ -154,7 +154,7 @@ TEST_CASE("T5's settings that cannot be right are refused", "[t5]") {
   const std::vector<double> one{0};
   CHECK(message_of<ShapeError>([&] {
           bias.add(2, one, one, posenc::MatrixView<float>{&score, 1, 1, 1});
-        }) == "posenc::T5Bias::add: head must lie within the table's 2 columns but is 2");
+        }) == "posenc::T5Bias::add: head must lie within the 2 heads but is 2");
 }
 
 TEST_CASE("T5 gives any distance a bucket", "[t5]") {

@@ -219,7 +219,7 @@ TEST_CASE("windows that cannot be right are refused", "[window]") {
   const std::vector<double> one{0};
   CHECK(message_of<ShapeError>([&] {
           bias.add(2, one, one, MatrixView<float>{&score, 1, 1, 1});
-        }) == "posenc::WindowBias::add: head must lie within the table's 2 columns but is 2");
+        }) == "posenc::WindowBias::add: head must lie within the 2 heads but is 2");
   CHECK(message_of<ShapeError>([&] {
           bias.add_gradient(0, one, one, MatrixView<const float>{&score, 1, 1, 1},
                             MatrixView<float>{&score, 1, 1, 1});

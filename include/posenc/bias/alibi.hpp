@@ -214,13 +214,10 @@ class Alibi {
   const std::vector<double>& slopes() const noexcept { return slopes_; }
 
   /// Adds the bias of one head: tile(i, j) += -scale * slope[head] * distance(query i, key j).
-  ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
-  ///   Throws: ShapeError
   template <detail::WritableTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    detail::check_tile("Alibi::add", {head, heads(), "the ", " slopes"}, query_positions,
-                       key_positions, tile);
+    detail::check_tile("Alibi::add", head, heads(), query_positions, key_positions, tile);
     MatrixView<Real> left = tile;
     if constexpr (std::same_as<Real, float>) {
       // Biases of a single query are used once, so they are added without an intermediate buffer.
@@ -249,17 +246,12 @@ class Alibi {
 
   /// Adds the gradient of the slope of one head: -scale times the sum of distance * grad, in
   /// double, to gradient[head].
-  ///   Shapes: grad [Sq, Sk]; gradient [H], see zero_gradient()
-  ///   Device: queries are distributed over its threads
-  ///   Bits:   independent of the device
-  ///   Throws: ShapeError
   template <std::floating_point Real, Device D = detail::CallingThread>
   void add_gradient(Index head, std::span<const double> query_positions,
                     std::span<const double> key_positions, MatrixView<const Real> grad,
                     std::span<double> gradient, const D& device = {}) const {
     constexpr auto function = "Alibi::add_gradient";
-    detail::check_tile(function, {head, heads(), "the ", " slopes"}, query_positions, key_positions,
-                       grad);
+    detail::check_tile(function, head, heads(), query_positions, key_positions, grad);
     if (gradient.size() != slopes_.size()) {
       detail::fail<ShapeError>(function, "gradient must have a value for each of the ", heads(),
                                " slopes but has ", gradient.size());

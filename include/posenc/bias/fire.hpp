@@ -92,12 +92,10 @@ class Fire {
   const FireParameters& parameters() const noexcept { return parameters_; }
 
   /// Adds the bias of one head: tile(i, j) += f_head(x of query i and key j).
-  ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
-  ///   Throws: ShapeError
   template <detail::WritableTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    detail::check_tile("Fire::add", {head, heads()}, query_positions, key_positions, tile);
+    detail::check_tile("Fire::add", head, heads(), query_positions, key_positions, tile);
     const detail::PiecewiseLinear<Real>& f = network<Real>(head);
     const double threshold = parameters_.threshold;
     InverseNormalisers<Real> factors(*this, query_positions);
@@ -140,8 +138,6 @@ class Fire {
   /// breakpoint of the ReLU, and for a query at the threshold, the derivative from the left is
   /// used.
   ///   Shapes:   grad [Sq, Sk]; gradient as the parameters, see zero_gradient()
-  ///   Device:   queries are distributed over its threads
-  ///   Bits:     independent of the device
   ///   Throws:   ShapeError; std::bad_alloc if the network is wider than 255
   ///   Accuracy: output_weight is within 2^-50 of the sum of |grad| (|w| x + |b|), with w and b of
   ///             its hidden unit
@@ -151,7 +147,7 @@ class Fire {
                     std::span<const double> key_positions, MatrixView<const Real> grad,
                     FireParameters& gradient, const D& device = {}) const {
     constexpr auto function = "Fire::add_gradient";
-    detail::check_tile(function, {head, heads()}, query_positions, key_positions, grad);
+    detail::check_tile(function, head, heads(), query_positions, key_positions, grad);
     if (gradient.hidden_weight.size() != width() || gradient.hidden_bias.size() != width() ||
         gradient.output_weight.size() != parameters_.output_weight.size() ||
         gradient.output_bias.size() != parameters_.output_bias.size()) {

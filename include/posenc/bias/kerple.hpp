@@ -101,12 +101,10 @@ class Kerple {
   const KerpleConfig& config() const noexcept { return config_; }
 
   /// Adds the bias of one head: tile(i, j) += bias[head](|query i - key j|).
-  ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
-  ///   Throws: ShapeError
   template <detail::WritableTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    detail::check_tile("Kerple::add", {head, heads()}, query_positions, key_positions, tile);
+    detail::check_tile("Kerple::add", head, heads(), query_positions, key_positions, tile);
     with_evaluator_of<Real>(head, [&](const auto& values) {
       detail::add_distance_bias<Real>(query_positions, key_positions, values, tile);
     });
@@ -125,10 +123,6 @@ class Kerple {
 
   /// Adds the gradient of r1[head] and r2[head], for the gradient of the scores of one head, summed
   /// in double.
-  ///   Shapes: grad [Sq, Sk]; gradient [H] and [H], see zero_gradient()
-  ///   Device: queries are distributed over its threads
-  ///   Bits:   independent of the device
-  ///   Throws: ShapeError
   ///   Cost:   one addition per score, and one logarithm or power per distance at consecutive
   ///           positions, otherwise per score
   template <std::floating_point Real, Device D = detail::CallingThread>
@@ -136,7 +130,7 @@ class Kerple {
                     std::span<const double> key_positions, MatrixView<const Real> grad,
                     KerpleGradient& gradient, const D& device = {}) const {
     constexpr auto function = "Kerple::add_gradient";
-    detail::check_tile(function, {head, heads()}, query_positions, key_positions, grad);
+    detail::check_tile(function, head, heads(), query_positions, key_positions, grad);
     if (gradient.r1.size() != config_.r1.size() || gradient.r2.size() != config_.r2.size()) {
       detail::fail<ShapeError>(function, "gradient must have r1 and r2 for each of the ", heads(),
                                " heads but has ", gradient.r1.size(), " and ", gradient.r2.size());

@@ -186,13 +186,10 @@ class T5Bias {
   const T5Buckets& buckets() const noexcept { return buckets_; }
 
   /// Adds the bias of one head: tile(i, j) += table[bucket(key j - query i), head].
-  ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
-  ///   Throws: ShapeError
   template <detail::WritableTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    detail::check_tile("T5Bias::add", {head, heads(), "the table's ", " columns"}, query_positions,
-                       key_positions, tile);
+    detail::check_tile("T5Bias::add", head, heads(), query_positions, key_positions, tile);
     detail::add_distance_bias<Real>(query_positions, key_positions, evaluator_of<Real>(head), tile);
   }
 
@@ -210,8 +207,6 @@ class T5Bias {
   ///   Types:  sums of a call are double, and are rounded once when added to the table
   ///   Shapes: grad [Sq, Sk]; grad_table as the table: a MatrixView, or a TableGradient, see
   ///           zero_gradient()
-  ///   Device: queries are distributed over its threads
-  ///   Bits:   independent of the device
   ///   Throws: ShapeError; std::bad_alloc if the table has more than 1024 rows. On the threads of
   ///           attention_backward() a std::bad_alloc ends the program
   template <std::floating_point Real, detail::GradientOfTable Gradient,
@@ -220,8 +215,7 @@ class T5Bias {
                     std::span<const double> key_positions, MatrixView<const Real> grad,
                     Gradient&& grad_table, const D& device = {}) const {
     constexpr auto function = "T5Bias::add_gradient";
-    detail::check_tile(function, {head, heads(), "the table's ", " columns"}, query_positions,
-                       key_positions, grad);
+    detail::check_tile(function, head, heads(), query_positions, key_positions, grad);
     const auto table = detail::gradient_view(grad_table);
     detail::check_table_gradient(function, table, table_.extents());
     if (grad.empty()) return;

@@ -160,13 +160,10 @@ class WindowBias {
 
   /// Adds the bias of one head: tile(i, j) += table[index().row(query i, key j), head]. Positions
   /// are not checked to be tokens; index().check_tokens() does that.
-  ///   Shapes: query_positions [Sq], key_positions [Sk], tile [Sq, Sk]
-  ///   Throws: ShapeError
   template <detail::WritableTile Real>
   void add(Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, MatrixView<Real> tile) const {
-    detail::check_tile("WindowBias::add", {head, heads(), "the table's ", " columns"},
-                       query_positions, key_positions, tile);
+    detail::check_tile("WindowBias::add", head, heads(), query_positions, key_positions, tile);
     if (tile.empty()) return;
     constexpr Index max_keys = 256;
     RowSpan spans[max_keys];
@@ -193,8 +190,6 @@ class WindowBias {
   ///   Types:  sums of a call are double, and are rounded once when added to the table
   ///   Shapes: grad [Sq, Sk]; grad_table as the table: a MatrixView, or a TableGradient, see
   ///           zero_gradient()
-  ///   Device: queries are distributed over its threads
-  ///   Bits:   independent of the device
   ///   Throws: ShapeError; std::bad_alloc if the table has more than 1024 rows. On the threads of
   ///           attention_backward() a std::bad_alloc ends the program
   template <std::floating_point Real, detail::GradientOfTable Gradient,
@@ -203,8 +198,7 @@ class WindowBias {
                     std::span<const double> key_positions, MatrixView<const Real> grad,
                     Gradient&& grad_table, const D& device = {}) const {
     constexpr auto function = "WindowBias::add_gradient";
-    detail::check_tile(function, {head, heads(), "the table's ", " columns"}, query_positions,
-                       key_positions, grad);
+    detail::check_tile(function, head, heads(), query_positions, key_positions, grad);
     const auto table = detail::gradient_view(grad_table);
     detail::check_table_gradient(function, table, {index_.table_rows(), heads_});
     if (grad.empty()) return;
@@ -305,7 +299,7 @@ void window_table_of_maxvit(MatrixView<const std::type_identity_t<T>> maxvit, Ma
     detail::fail<ShapeError>(function, "maxvit and table must not share memory; they are ",
                              maxvit.extents(), " and ", table.extents());
   }
-  detail::check_overlap<T>(function, maxvit, table);
+  detail::check_overlap(function, maxvit, table);
   if (table.empty()) return;
   for (Index cell = 0; cell < table.rows; ++cell) {
     for (Index head = 0; head < table.cols; ++head) {

@@ -14,22 +14,14 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Head of a tile, the number of heads, and the words for them in messages, as in "the 8 slopes".
-struct HeadRef {
-  Index head, heads;
-  const char* before_count = "the ";
-  const char* after_count = " heads";
-};
-
 /// Throws ShapeError if anything is wrong with a tile, and names it.
 template <class Real>
-POSENC_NOINLINE void report_tile_error(const char* function, const HeadRef& ref,
+POSENC_NOINLINE void report_tile_error(const char* function, Index head, Index heads,
                                        std::size_t queries, std::size_t keys,
                                        const MatrixView<Real>& tile) {
   check_extents(function, "the tile", tile);
-  if (ref.head < 0 || ref.head >= ref.heads) {
-    fail<ShapeError>(function, "head must lie within ", ref.before_count, ref.heads,
-                     ref.after_count, " but is ", ref.head);
+  if (head < 0 || head >= heads) {
+    fail<ShapeError>(function, "head must lie within the ", heads, " heads but is ", head);
   }
   if (tile.rows != static_cast<Index>(queries) || tile.cols != static_cast<Index>(keys)) {
     fail<ShapeError>(function, "the tile ", tile.extents(), " must be queries by keys, ", queries,
@@ -41,16 +33,17 @@ POSENC_NOINLINE void report_tile_error(const char* function, const HeadRef& ref,
 /// Checks the tile of scores of a bias, or the gradient of one, which is read only.
 ///   Throws: ShapeError
 template <class Real>
-POSENC_ALWAYS_INLINE void check_tile(const char* function, const HeadRef& ref,
+POSENC_ALWAYS_INLINE void check_tile(const char* function, Index head, Index heads,
                                      std::span<const double> query_positions,
                                      std::span<const double> key_positions,
                                      const MatrixView<Real>& tile) {
   // Inlined fast path, because all checks of a tile of few scores would take longer than its
   // scores.
-  const bool plain = passes_fast_checks(tile) && ref.head >= 0 && ref.head < ref.heads &&
+  const bool plain = passes_fast_checks(tile) && head >= 0 && head < heads &&
                      tile.rows == static_cast<Index>(query_positions.size()) &&
                      tile.cols == static_cast<Index>(key_positions.size());
-  if (!plain) report_tile_error(function, ref, query_positions.size(), key_positions.size(), tile);
+  if (!plain)
+    report_tile_error(function, head, heads, query_positions.size(), key_positions.size(), tile);
 }
 
 }  // namespace detail
