@@ -10,7 +10,6 @@
 #include <posenc/kv/cached_attention.hpp>
 #include <posenc/kv/detail/append_transaction.hpp>
 #include <posenc/kv/kv_cache.hpp>
-#include <posenc/nn/detail/module_diagnostics.hpp>
 #include <posenc/nn/detail/multi_head_backward.hpp>
 #include <posenc/nn/detail/multi_head_forward.hpp>
 #include <posenc/nn/detail/multi_head_parts.hpp>
@@ -354,7 +353,7 @@ class MultiHeadAttention : detail::ModuleDiagnostics {
     MultiHeadWorkspace local_workspace;
     MultiHeadWorkspace& workspace =
         memory.workspace == nullptr ? local_workspace : *memory.workspace;
-    detail::ForwardPass<T>& pass = detail::pass_to_write(tape);
+    detail::ForwardPass<T>& pass = detail::TapeAccess::pass_to_write(tape);
     detail::check_forward(config_, inputs, query_positions,
                           key_positions == nullptr ? query_positions : *key_positions, out,
                           options);

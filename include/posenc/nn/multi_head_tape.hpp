@@ -18,9 +18,6 @@
 
 POSENC_BEGIN
 
-template <class T>
-class MultiHeadTape;
-
 namespace detail {
 
 /// Record of a forward pass of MultiHeadAttention for its backward pass. Tensors are dense in
@@ -111,10 +108,7 @@ struct ForwardPass {
   }
 };
 
-template <class T>
-ForwardPass<T>& pass_to_write(MultiHeadTape<T>& tape);
-template <class T>
-const ForwardPass<T>* pass_to_read(const MultiHeadTape<T>& tape) noexcept;
+struct TapeAccess;
 
 }  // namespace detail
 
@@ -144,8 +138,7 @@ class MultiHeadTape {
   bool holds_pass() const noexcept { return !pass_.empty() && pass_[0].is_complete; }
 
  private:
-  friend detail::ForwardPass<T>& detail::pass_to_write<T>(MultiHeadTape& tape);
-  friend const detail::ForwardPass<T>* detail::pass_to_read<T>(const MultiHeadTape& tape) noexcept;
+  friend struct detail::TapeAccess;
 
   // Holds one element or none. Views point into it, so its address must not change when the tape is
   // moved.
@@ -154,18 +147,21 @@ class MultiHeadTape {
 
 namespace detail {
 
-/// Discards the tape's pass and returns its record for a new one.
-template <class T>
-ForwardPass<T>& pass_to_write(MultiHeadTape<T>& tape) {
-  if (tape.pass_.empty()) tape.pass_.emplace_back();
-  tape.pass_[0].is_complete = false;
-  return tape.pass_[0];
-}
-/// Returns nullptr if there is no pass.
-template <class T>
-const ForwardPass<T>* pass_to_read(const MultiHeadTape<T>& tape) noexcept {
-  return tape.holds_pass() ? tape.pass_.data() : nullptr;
-}
+/// Access to the record of a tape.
+struct TapeAccess {
+  /// Discards the tape's pass and returns its record for a new one.
+  template <class T>
+  static ForwardPass<T>& pass_to_write(MultiHeadTape<T>& tape) {
+    if (tape.pass_.empty()) tape.pass_ = std::vector<ForwardPass<T>>(1);
+    tape.pass_[0].is_complete = false;
+    return tape.pass_[0];
+  }
+  /// Returns nullptr if there is no pass.
+  template <class T>
+  static const ForwardPass<T>* pass_to_read(const MultiHeadTape<T>& tape) noexcept {
+    return tape.holds_pass() ? tape.pass_.data() : nullptr;
+  }
+};
 
 }  // namespace detail
 POSENC_END

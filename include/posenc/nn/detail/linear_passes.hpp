@@ -3,6 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/arithmetic.hpp>
+#include <posenc/core/detail/function_ref.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/mul_add.hpp>
 #include <posenc/kernels/pack_panel.hpp>
@@ -86,6 +87,17 @@ void multiply_row_in_order(const T* weight, const T* x, Index in, T* out, Index 
   for (; output < end; ++output) finish(output, 0, T{0});
 }
 
+/// Runs a GEMM of a linear layer, see PackedGemm::run(). Its functions have no types of their own, so
+/// that all passes share the code of the GEMM.
+template <class Tier, class T, Device D>
+POSENC_NOINLINE void run_gemm(const D& device, ScratchArenas& workspace,
+                              const PackedGemm<Tier, T>& gemm, bool adds,
+                              FunctionRef<void(Index, Index, Index, Index, T*)> pack,
+                              FunctionRef<void(Index, Index, Index, Index, T*, Index)> load,
+                              FunctionRef<T*(Index)> row_of) {
+  gemm.run(device, workspace, adds, pack, load, row_of);
+}
+
 /// Runs the forward pass; see Linear::apply().
 ///   Throws: std::bad_alloc, before anything is written
 template <class Tier, SumOrder Order, Device D, class T>
@@ -100,16 +112,15 @@ void linear_forward(const D& device, ScratchArenas& workspace,
   if (Order == SumOrder::Any ? x.seq > Few::max_rows : rows > 1) {
     // Within a slice of the depth each number is one chain.
     const Index slice = Order == SumOrder::Any ? Many::cached_depth : Index{x.dim};
-    Many(rows, out.dim, x.dim, slice)
-        .run(
-            device, workspace, false,
-            [&](Index from, Index depth, Index first, Index count, T* panel) {
-              pack_panel<Tier>(weight + first * x.dim + from, x.dim, 0, count, depth, panel);
-            },
-            [&](Index from, Index depth, Index first, Index count, T* to, Index stride) {
-              copy_rows(x, first, count, from, depth, to, stride);
-            },
-            [&](Index row) { return token_row(out, row); });
+    run_gemm<Tier, T>(
+        device, workspace, Many(rows, out.dim, x.dim, slice), false,
+        [&](Index from, Index depth, Index first, Index count, T* panel) {
+          pack_panel<Tier>(weight + first * x.dim + from, x.dim, 0, count, depth, panel);
+        },
+        [&](Index from, Index depth, Index first, Index count, T* to, Index stride) {
+          copy_rows(x, first, count, from, depth, to, stride);
+        },
+        [&](Index row) { return token_row(out, row); });
   } else if constexpr (Order == SumOrder::Any) {
     // A pass takes max_rows tokens at most, from several batch rows. Their number changes no
     // token's bits.
@@ -252,8 +263,8 @@ void linear_backward(const D& device, ScratchArenas& workspace,
     if (has_grad_x) input_gemm.reserve(device, workspace);
     // The gradient of the parameters reads x, which grad_x may overwrite, so it comes first.
     for (Index b = 0; has_gradient && b < x.batch; ++b) {
-      weight_gemm.run(
-          device, workspace, true,
+      run_gemm<Tier, T>(
+          device, workspace, weight_gemm, true,
           [&](Index from, Index depth, Index first, Index count, T* panel) {
             pack_columns<Tier>(x.row(b, from) + first, x.seq_stride, count, depth, panel);
           },
@@ -264,8 +275,8 @@ void linear_backward(const D& device, ScratchArenas& workspace,
           [&](Index row) { return weight_gradient + row * in; });
     }
     if (has_grad_x) {
-      input_gemm.run(
-          device, workspace, false,
+      run_gemm<Tier, T>(
+          device, workspace, input_gemm, false,
           [&](Index from, Index depth, Index first, Index count, T* panel) {
             pack_columns<Tier>(weight + from * in + first, in, count, depth, panel);
           },

@@ -56,7 +56,7 @@ class MultiHeadBackward {
                     Gradients& gradients)
       : device_(device),
         module_(module),
-        pass_(checked(pass_to_read(tape), module, inputs)),
+        pass_(checked(TapeAccess::pass_to_read(tape), module, inputs)),
         grad_out_(grad_out),
         inputs_(inputs),
         gradients_(gradients) {
