@@ -115,10 +115,10 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   // error: posenc::attention: after out come options ... causal is required
   attention(bshd(q), bshd(q), bshd(q), bshd(out), {.causal = true});
 #elif CASE == 8
-  // error: posenc::attention: q and out must have elements of one type ... a cache of double
+  // error: posenc::attention: a cache of double goes with queries of double
   attention(bshd(q), wide_cache, sequences, bshd(out), {.causal = Causal::No});
 #elif CASE == 9
-  // error: posenc::attention: sequences must be posenc::Index
+  // error: posenc: attention takes (q, k, v, out, options, bias, memory) or (q, cache, sequences
   attention(bshd(q), cache, ints, bshd(out), {.causal = Causal::No});
 #elif CASE == 10
   // error: posenc::attention: Bias must provide add(head, query_positions
@@ -127,7 +127,7 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   // error: posenc::KvCache: keys and values must be float or a 16-bit type, or double
   cache.append(0, bshd(doubles), bshd(doubles));
 #elif CASE == 12
-  // error: posenc::KvCache::append: k and v must have elements of one type
+  // error: posenc: KvCache::append takes (sequences, k, v) ... of one element type
   cache.append(0, bshd(q), bshd(halves));
 #elif CASE == 13
   // error: posenc: this tensor is written to, so it must not be const
@@ -192,13 +192,13 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   posenc::MultiHeadAttention<float, user::NoAdjoint> no_adjoint({.model_dim = 8, .heads = 2});
   no_adjoint.backward(tape, bsd(x), bsd(y), gradients);
 #elif CASE == 33
-  // error: posenc::KvCache::append: sequences and cu_seqlens must be posenc::Index
+  // error: posenc: KvCache::append takes (sequences, k, v) ... sequences is a posenc::Index
   cache.append(ints, bshd(q), bshd(constant));
 #elif CASE == 34
-  // error: posenc::KvCache::append: sequences and cu_seqlens must be posenc::Index
+  // error: posenc: KvCache::append takes (sequences, k, v) ... sequences is a posenc::Index
   cache.append(ints, sequences, bshd(q), bshd(q));
 #elif CASE == 35
-  // error: posenc::KvCache::append: sequences and cu_seqlens must be posenc::Index
+  // error: posenc: KvCache::append takes (sequences, k, v) ... sequences is a posenc::Index
   cache.append(ints, bshd(q), bshd(q), device);
 #elif CASE == 36
   // error: posenc::attention: after out come options ... then a bias, memory and an Eigen device
@@ -266,7 +266,7 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   // error: posenc::attention: Bias must provide add(head, query_positions ... with the tile of scores by value
   attention(bshd(q), bshd(q), bshd(q), bshd(out), {.causal = Causal::No}, user::AddByReference{});
 #elif CASE == 54
-  // error: posenc::IndexSpan: lengths, starts and offsets are posenc::Index
+  // error: posenc::IndexSpan: lengths, starts, offsets and positions are posenc::Index
   attention(bshd(q), bshd(q), bshd(q), bshd(out),
             {.causal = Causal::No, .key_lengths = std::vector<unsigned>{1}});
 #elif CASE == 55

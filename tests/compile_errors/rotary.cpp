@@ -129,10 +129,10 @@ void program(Row<float, 4>& q, Row<float, 4>& k, Row<double, 4>& doubles, Row<fl
   // error: posenc: a RotationTable stores float
   (void)rope.table<Eigen::half>(positions);
 #elif CASE == 29
-  // error: posenc::Positions: ids and starts are posenc::Index
+  // error: posenc::IndexSpan: lengths, starts, offsets and positions are posenc::Index
   (void)Positions::ids(w);
 #elif CASE == 30
-  // error: posenc::Positions: ids and starts are posenc::Index
+  // error: posenc::IndexSpan: lengths, starts, offsets and positions are posenc::Index
   (void)Positions::starts(w, 4);
 #elif CASE == 31
   // error: posenc: this tensor is written to, so it must not be const
@@ -141,7 +141,7 @@ void program(Row<float, 4>& q, Row<float, 4>& k, Row<double, 4>& doubles, Row<fl
   // error: posenc::Positions: view() does not copy the ids, so its argument must not be a temporary
   (void)Positions::view(std::vector<int>(ints));
 #elif CASE == 33
-  // error: posenc::Positions: ids and starts are posenc::Index
+  // error: posenc::IndexSpan: lengths, starts, offsets and positions are posenc::Index
   (void)Positions::view(w);
 #elif CASE == 34
   // error: posenc: rotations take (x, positions)

@@ -53,6 +53,31 @@ TEMPLATE_TEST_CASE("an IndexSpan reads vectors, arrays, spans, lists and pointer
   CHECK(span[1] == 8);  // it owns nothing
 }
 
+TEST_CASE("an IndexList reads what an IndexSpan reads, and braced lists", "[list]") {
+  const auto sum = [](posenc::IndexList list) {
+    const IndexSpan span = list;  // is a view of the same integers
+    Index total = 0;
+    for (const Index value : read(span)) total += value;
+    return total;
+  };
+  const std::vector<std::int32_t> short_list{1, 2, 4};
+  const std::vector<Index> long_list{1, 2, 8};
+  CHECK(sum({1, 5}) == 6);
+  CHECK(sum({}) == 0);
+  CHECK(sum(short_list) == 7);
+  CHECK(sum(long_list) == 11);
+  CHECK(sum(IndexSpan(short_list)) == 7);
+  CHECK(sum({long_list.data(), 2}) == 3);
+}
+
+TEST_CASE("visit() has the integers of an IndexSpan in their own type", "[list]") {
+  const std::vector<std::int32_t> short_list{1, 2};
+  const std::vector<Index> long_list{1, 2, 8};
+  const auto bytes = [](auto span) { return sizeof(span[0]) * span.size(); };
+  CHECK(IndexSpan(short_list).visit(bytes) == 8);
+  CHECK(IndexSpan(long_list).visit(bytes) == 24);
+}
+
 TEST_CASE("an empty IndexSpan has no integers", "[list]") {
   CHECK(IndexSpan().empty());
   CHECK(read({}).empty());

@@ -108,8 +108,9 @@ struct ScaledCache {
     const inside::RaggedBatch runs{to, {}, keys.seq};
     inside::check_tokens("append", *this, runs.batch(), keys, values);
     ranges.check_append("append", runs);
-    inside::write_tokens(inside::CallingThread(), *this, runs, keys, values,
-                         [&](Index n) { return length(runs.sequence(n)); });
+    inside::write_tokens(
+        inside::CallingThread(), *this, runs, keys, values,
+        [&](Index n) { return length(runs.sequence(n)); }, [](Index, Index) { return true; });
     for (const Index sequence : to)
       ranges[sequence] = ranges.range_after_append(sequence, keys.seq);
   }

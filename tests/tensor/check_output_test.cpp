@@ -33,7 +33,7 @@ HeadsView<float> at(std::vector<float>& memory, Index offset, Index seq, Index h
 }
 
 void check(HeadsView<float> in, HeadsView<float> out) {
-  posenc::detail::check_overlap<float>("f", in, out);
+  posenc::detail::check_overlap("f", in, out);
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ void use_core(std::ostream& out, const float (&f)[37], float (&to_f)[37], const 
   try {
     const Index numbers[] = {1, 2, 3};
     const posenc::ListView<Index> list(numbers);
-    const posenc::IndexSpan span(list);
+    const posenc::IndexSpan span = posenc::IndexList(list);
     if (power > 1) throw posenc::ShapeError("shape");
     out << posenc::build_info() << list.size() << span[0] << POSENC_VERSION_MAJOR;
   } catch (const posenc::ShapeError& error) {

@@ -158,7 +158,7 @@ void check_grid_tables(const char* function, const MatrixView<const T>& in,
                      out.extents());
   }
   check_output(function, "the table that is written", out);
-  check_overlap<T>(function, in, out);
+  check_overlap(function, in, out);
 }
 
 template <class T>

@@ -74,21 +74,14 @@ class ForgetGates {
   void append(Index sequence, EmbeddingsView<T> logits) {
     append(ListView<Index>(&sequence, 1), logits);
   }
-  /// Appends tokens to several sequences from one packed batch row, as KvCache does.
+  /// Overload for several sequences in one packed batch row, as KvCache::append() takes them.
   ///   Shapes: logits [1, total, H]; sequences [N]; cu_seqlens [N + 1], from 0 to total
   ///   Throws: ShapeError, std::bad_alloc, before anything is written
   template <class T>
-  void append(ListView<Index> sequences, ListView<Index> cu_seqlens, EmbeddingsView<T> logits) {
+  void append(ListView<Index> sequences, IndexList cu_seqlens, EmbeddingsView<T> logits) {
     append_packed({sequences, cu_seqlens}, logits, log_of_sigmoid);
   }
-  /// Overload for 32-bit cu_seqlens.
-  template <class Offsets, class T>
-  requires(detail::is_short_list<Offsets>) void append(ListView<Index> sequences,
-                                                       const Offsets& cu_seqlens,
-                                                       EmbeddingsView<T> logits) {
-    append_packed({sequences, cu_seqlens}, logits, log_of_sigmoid);
-  }
-  /// Appends n tokens to each sequence, from log gates ln f, for models that compute ln f.
+  /// Variant of append() for models that compute log gates ln f.
   ///   Shapes: log_gates [B, n, H]; sequences [B], all different
   ///   Throws: ShapeError, std::bad_alloc, before anything is written
   template <class T>
@@ -102,19 +95,11 @@ class ForgetGates {
   void append_log(Index sequence, EmbeddingsView<T> log_gates) {
     append_log(ListView<Index>(&sequence, 1), log_gates);
   }
-  /// Overload that appends to several sequences from one packed batch row.
+  /// Overload for several sequences in one packed batch row.
   ///   Shapes: log_gates [1, total, H]; sequences [N]; cu_seqlens [N + 1], from 0 to total
   ///   Throws: ShapeError, std::bad_alloc, before anything is written
   template <class T>
-  void append_log(ListView<Index> sequences, ListView<Index> cu_seqlens,
-                  EmbeddingsView<T> log_gates) {
-    append_packed({sequences, cu_seqlens}, log_gates, std::identity());
-  }
-  /// Overload for 32-bit cu_seqlens.
-  template <class Offsets, class T>
-  requires(detail::is_short_list<Offsets>) void append_log(ListView<Index> sequences,
-                                                           const Offsets& cu_seqlens,
-                                                           EmbeddingsView<T> log_gates) {
+  void append_log(ListView<Index> sequences, IndexList cu_seqlens, EmbeddingsView<T> log_gates) {
     append_packed({sequences, cu_seqlens}, log_gates, std::identity());
   }
 

@@ -8,6 +8,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 
 POSENC_BEGIN
@@ -31,7 +32,7 @@ class IndexSpan {
   /// Views a range that converts to a std::span of 32-bit or 64-bit integers. Another argument does
   /// not compile.
   template <class Range>
-  requires(!std::same_as<Range, IndexSpan>) constexpr IndexSpan(const Range& range) noexcept {
+  requires(!std::derived_from<Range, IndexSpan>) constexpr IndexSpan(const Range& range) noexcept {
     if constexpr (std::convertible_to<const Range&, std::span<const Index>>) {
       const std::span<const Index> span(range);
       *this = {span.data(), span.size()};
@@ -40,8 +41,8 @@ class IndexSpan {
       *this = {span.data(), span.size()};
     } else {
       static_assert(detail::dependent_false<Range>,
-                    "posenc::IndexSpan: lengths, starts and offsets are posenc::Index, which is "
-                    "std::int64_t, or std::int32_t: a vector, an array or a span of them");
+                    "posenc::IndexSpan: lengths, starts, offsets and positions are posenc::Index, "
+                    "which is std::int64_t, or std::int32_t: a vector, an array or a span of them");
     }
   }
 
@@ -61,6 +62,12 @@ class IndexSpan {
   constexpr IndexSpan subspan(std::size_t first, std::size_t count) const noexcept {
     return short_ != nullptr ? IndexSpan(short_ + first, count) : IndexSpan(long_ + first, count);
   }
+  /// Returns f(span), where span is a std::span of the integers in their own type.
+  template <class F>
+  constexpr auto visit(const F& f) const {
+    return short_ != nullptr ? f(std::span<const std::int32_t>(short_, count_))
+                             : f(std::span<const Index>(long_, count_));
+  }
 
  private:
   const Index* long_ = nullptr;
@@ -68,12 +75,16 @@ class IndexSpan {
   std::size_t count_ = 0;
 };
 
-namespace detail {
+/// An IndexSpan as a parameter, which also takes a braced list such as {0, 2}. A braced list lives
+/// only until the end of the call.
+class IndexList : public IndexSpan {
+ public:
+  using IndexSpan::IndexSpan;
+  /// Views the integers of a span.
+  constexpr IndexList(IndexSpan list) noexcept : IndexSpan(list) {}
+  /// Views a braced list, which lives only until the end of the call.
+  constexpr IndexList(std::initializer_list<Index> list) noexcept
+      : IndexSpan(list.begin(), list.size()) {}
+};
 
-/// True for a list of 32-bit integers that is passed as a parameter.
-template <class List>
-inline constexpr bool is_short_list =
-    std::convertible_to<const List&, std::span<const std::int32_t>>;
-
-}  // namespace detail
 POSENC_END

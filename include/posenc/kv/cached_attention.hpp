@@ -158,32 +158,6 @@ struct AnyCache {
   constexpr AnyCache(const KvCache<S>&) noexcept {}  // NOLINT: converts from every cache
 };
 
-template <class Q, class S, class T>
-inline constexpr bool same_compute = [] {
-  if constexpr (Scalar<T> && Scalar<S>) {
-    return std::is_same_v<std::remove_const_t<Q>, T> && std::is_same_v<Compute<T>, Compute<S>>;
-  } else {
-    return false;
-  }
-}();
-template <class Q, class S, class Sequences, class T>
-inline constexpr bool attends_cache =
-    same_compute<Q, S, T>&& std::convertible_to<const Sequences&, std::span<const Index>>;
-
-template <class Q, class S, class Sequences, class T>
-constexpr void diagnose_cached_attention() {
-  static_assert(!std::is_const_v<T>,
-                "posenc::attention: out is written to, so it must not be const");
-  static_assert(
-      std::is_const_v<T> || same_compute<Q, S, T>,
-      "posenc::attention: q and out must have elements of one type; a cache of double goes with "
-      "double, others with float and 16-bit types");
-  static_assert(
-      std::is_const_v<T> || !same_compute<Q, S, T> || attends_cache<Q, S, Sequences, T>,
-      "posenc::attention: sequences must be posenc::Index, which is std::int64_t: a vector, an "
-      "array or a span of them");
-}
-
 }  // namespace detail
 
 /// Computes attention of queries over the keys of a cache: out <- softmax(scale * q k^T + bias +
@@ -205,29 +179,20 @@ constexpr void diagnose_cached_attention() {
 ///   Accuracy: arithmetic is in Compute<T>, for any element type of the cache
 ///   Cost:     reads the visible keys and values once per group of query heads that share a KV head
 template <Scalar T, Scalar S, class Bias = NoBias, Device D = detail::CallingThread>
-requires std::same_as<Compute<T>, Compute<S>>
 void attention(HeadsView<const std::type_identity_t<T>> q, const KvCache<S>& cache,
                ListView<Index> sequences, HeadsView<T> out,
                const AttentionOptions<std::type_identity_t<T>>& options, const Bias& bias = {},
                const AttentionMemory<std::type_identity_t<T>>& memory = {}, const D& device = {}) {
+  static_assert(std::same_as<Compute<T>, Compute<S>>,
+                "posenc::attention: a cache of double goes with queries of double, others with "
+                "float and 16-bit types");
   detail::attend_to_cache<tier::Best, D, T>(device, q, cache, sequences, out, options, bias,
                                             memory);
 }
 
-/// Diagnostic overload of attention() over a cache for element types or sequences that do not
-/// match. A call does not compile, and the error names the rule.
-template <class Q, class S, class Sequences, class T, class Bias = NoBias,
-          Device D = detail::CallingThread>
-requires(!detail::attends_cache<Q, S, Sequences, T>) void attention(
-    HeadsView<Q>, const KvCache<S>&, const Sequences&, HeadsView<T>,
-    const detail::DiagnosticOptions<T>& = {}, const Bias& = {},
-    const detail::DiagnosticMemory<T>& = {}, const D& = {}) {
-  detail::diagnose_cached_attention<Q, S, Sequences, T>();
-}
-
-// Tensors and a cache that match, followed by arguments that do not, or by none.
+// Tensors, a cache and sequences, followed by arguments that do not match, or by none.
 template <class...>
-void attention(detail::RefusedHeads<detail::OptionsRule>, detail::AnyCache, detail::AnyArgument,
+void attention(detail::RefusedHeads<detail::OptionsRule>, detail::AnyCache, ListView<Index>,
                detail::RefusedHeads<detail::OptionsRule>, ...);
 
 POSENC_END

@@ -106,7 +106,7 @@ class KvCache {
   /// Returns the bytes of this cache, without the blocks of a pool, which the pool counts.
   std::size_t bytes() const noexcept { return storage_.bytes() + ranges_.bytes(); }
   /// Returns the bytes that each 128 keys of a sequence, or a part of 128, take from a pool.
-  std::size_t block_bytes() const noexcept { return storage_.bytes_per_block(); }
+  std::size_t block_bytes() const noexcept { return storage_.blocks().bytes_per_block(); }
 
   /// Returns the end of the sequence: the number that its next key gets.
   ///   Throws: ShapeError
@@ -138,17 +138,12 @@ class KvCache {
   ///   Shapes: k [1, total, Hkv, D], v [1, total, Hkv, Dv]; sequences [N]; cu_seqlens [N + 1], from
   ///           0 to total
   template <class T, Device D = detail::CallingThread>
-  void append(ListView<Index> sequences, ListView<Index> cu_seqlens, HeadsView<T> k,
+  void append(ListView<Index> sequences, IndexList cu_seqlens, HeadsView<T> k,
               HeadsView<const std::remove_const_t<T>> v, const D& device = {}) {
-    append_packed<std::remove_const_t<T>>(device, {sequences, cu_seqlens, k.seq}, k, v);
-  }
-  /// Overload of append() for packed sequences with 32-bit cu_seqlens, which are not copied.
-  template <class Offsets, class T, Device D = detail::CallingThread>
-  requires(detail::is_short_list<Offsets>) void append(ListView<Index> sequences,
-                                                       const Offsets& cu_seqlens, HeadsView<T> k,
-                                                       HeadsView<const std::remove_const_t<T>> v,
-                                                       const D& device = {}) {
-    append_packed<std::remove_const_t<T>>(device, {sequences, cu_seqlens, k.seq}, k, v);
+    constexpr auto function = "KvCache::append";
+    detail::check_extents(function, "k", k);
+    detail::check_offsets(function, "cu_seqlens", cu_seqlens, k.seq, sequences.size());
+    append_batch<std::remove_const_t<T>>(device, {sequences, cu_seqlens, k.seq}, k, v);
   }
   /// Overload of append() for one sequence: B = 1.
   template <class T, Device D = detail::CallingThread>
@@ -157,21 +152,9 @@ class KvCache {
     append(ListView<Index>(&sequence, 1), k, v, device);
   }
 
-  /// Diagnostic overload of append() for arguments that it does not take. A call does not compile,
-  /// and the error names the rule.
-  template <class Where, class K, class V, Device D = detail::CallingThread>
-  requires(!detail::is_valid_append<K, V, Where>) void append(const Where&, HeadsView<K>,
-                                                              HeadsView<V>, const D& = {}) {
-    detail::diagnose_append<K, V>();
-  }
-  /// Diagnostic overload of append() for two lists of indices that it does not take. A call does
-  /// not compile, and the error names the rule.
-  template <class First, class Second, class K, class V, Device D = detail::CallingThread>
-  requires(!detail::is_valid_append<K, V, First, Second>) void append(const First&, const Second&,
-                                                                      HeadsView<K>, HeadsView<V>,
-                                                                      const D& = {}) {
-    detail::diagnose_append<K, V>();
-  }
+  /// Rejects other arguments at compile time, with a message that states the rule.
+  template <class...>
+  void append(detail::RefusedCall<detail::AppendRule>, ...);
 
   /// Copies keys and values out, starting with key `first`. This is the inverse of append().
   ///   Shapes: k [1, n, Hkv, D], v [1, n, Hkv, Dv]
@@ -232,7 +215,7 @@ class KvCache {
     const detail::RaggedBatch runs{{&sequence, 1}, {}, k.seq};
     detail::TokenWrites(function, storage_, runs, written)
         .run(device, HeadsView<const Element>(k), v);
-    storage_.clear_stale_end(sequence);
+    storage_.blocks().set_stale_end(sequence, 0);
     set_range(sequence, {first, end});
   }
 
@@ -272,8 +255,8 @@ class KvCache {
     const detail::KeyRange range = ranges_[from];
     const detail::KeyRange tiles = detail::tiles_of(range);
     const double bytes = bytes_of_keys<S>(detail::tile_keys);
-    if (storage_.is_paged()) {
-      storage_.share(from, to);
+    if (storage_.blocks().has_pool()) {
+      storage_.blocks().share(from, to);
     } else {
       // Keys are overwritten last, after every step that can fail.
       const detail::PendingWrite written{to, range, ranges_[to], false};
@@ -382,19 +365,11 @@ class KvCache {
     check_append<T>(runs, k, v);
     append_checked<T>(device, runs, k, v);
   }
-  template <class T, Device D>
-  void append_packed(const D& device, const detail::RaggedBatch& runs, HeadsView<const T> k,
-                     HeadsView<const T> v) {
-    detail::check_extents("KvCache::append", "k", k);
-    detail::check_offsets("KvCache::append", "cu_seqlens", runs.offsets, runs.tokens,
-                          runs.sequences.size());
-    append_batch<T>(device, runs, k, v);
-  }
 
   void allocate_for_write(const char* function, const detail::PendingWrite& keys) {
     const auto written = [&](Index) { return keys; };
-    detail::UnassignedBlocks spare = storage_.make_writable(function, 1, written);
-    storage_.replace_shared(spare, 1, written);
+    detail::UnassignedBlocks spare = storage_.blocks().make_writable(function, 1, written);
+    storage_.blocks().replace_shared(spare, 1, written);
   }
   /// Writes the result of changed_keys() as keys first .. first + count - 1.
   void write_changed(const detail::AlignedVector<Real>& keys, Index sequence, Index first,
@@ -407,7 +382,7 @@ class KvCache {
   /// Sets the range of keys of a sequence and releases the memory of all others.
   void set_range(Index sequence, const detail::KeyRange& keys) noexcept {
     ranges_[sequence] = keys;
-    storage_.release_except(sequence, keys);
+    storage_.blocks().release_except(sequence, keys);
   }
 
   template <class T>

@@ -3,7 +3,6 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/arithmetic.hpp>
-#include <posenc/core/detail/call_diagnostics.hpp>
 #include <posenc/core/detail/move_reset_index.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/index_span.hpp>
@@ -34,16 +33,6 @@ POSENC_BEGIN
 ///   Cost:   range(), starts() and view() allocate nothing per token; the other forms store one
 ///           double per position
 class Positions {
-  template <class Ids>
-  static constexpr bool are_indices = std::convertible_to<const Ids&, ListView<Index>>;
-  template <class Ids>
-  static constexpr bool are_short_ids = std::convertible_to<const Ids&, ListView<std::int32_t>>;
-  template <class Ids, class Id>
-  static constexpr bool are_listed = std::convertible_to<Ids&, std::span<const Id>>;
-  template <class Ids>
-  static constexpr bool are_matrices = std::convertible_to<Ids&, MatrixView<const std::int32_t>> ||
-                                       std::convertible_to<Ids&, MatrixView<const Index>>;
-
  public:
   /// Returns start, start + 1, ..., start + count - 1 for every batch row. The token after n cached
   /// ones has range(n, 1).
@@ -51,41 +40,31 @@ class Positions {
     constexpr auto function = "Positions::range";
     Positions p(function, Form::Range, 1, count, 1);
     p.range_start_ = checked_double(function, start);
-    p.update_stats_of_range(function, start);
+    if (count == 0) return p;
+    p.update_stats(checked_double(function, start));
+    p.update_stats(checked_double(function, start + (count - 1)));
     return p;
   }
 
   /// Returns positions whose batch row b is starts[b], starts[b] + 1, ...: the rows of a batched
   /// cache.
-  static Positions starts(ListView<Index> starts, Index count) {
-    return from_starts(starts, count);
+  static Positions starts(IndexList starts, Index count) {
+    constexpr auto function = "Positions::starts";
+    Positions p(function, Form::Starts, static_cast<Index>(starts.size()), count, 1);
+    p.assign_ids(function, starts, count);
+    return p;
   }
 
-  /// Returns explicit ids [S] for every batch row.
-  static Positions ids(ListView<Index> ids_of_row) { return from_ids(1, ids_of_row); }
+  /// Returns explicit ids [S] of 32 or 64 bits for every batch row.
+  static Positions ids(IndexList ids_of_row) { return ids(1, ids_of_row); }
 
   /// Returns explicit ids [B, S], row-major, for example of padded rows or speculative trees. Those of
   /// no batch row, ids(0, {}), fit every tensor [0, S].
-  static Positions ids(Index batch, ListView<Index> ids_of_batch) {
-    return from_ids(batch, ids_of_batch);
-  }
-
-  /// Overload for 32-bit ids [S], which other libraries use.
-  template <class Ids>
-  requires(!are_indices<Ids> && are_short_ids<Ids>) static Positions ids(const Ids& ids_of_row) {
-    return ids(1, ids_of_row);
-  }
-  /// Overload for 32-bit ids [B, S].
-  template <class Ids>
-  requires(!are_indices<Ids> && are_short_ids<Ids>) static Positions
-      ids(Index batch, const Ids& ids_of_batch) {
-    return from_ids(batch, ListView<std::int32_t>(ids_of_batch));
-  }
-  /// Overload for 32-bit starts [B].
-  template <class Ids>
-  requires(!are_indices<Ids> && are_short_ids<Ids>) static Positions
-      starts(const Ids& starts, Index count) {
-    return from_starts(ListView<std::int32_t>(starts), count);
+  static Positions ids(Index batch, IndexList ids_of_batch) {
+    constexpr auto function = "Positions::ids";
+    Positions p = table(function, batch, static_cast<Index>(ids_of_batch.size()));
+    p.assign_ids(function, ids_of_batch, 1);
+    return p;
   }
 
   /// Returns ids [B, S] of 32 or 64 bits that are read where they are, without a copy and without
@@ -98,31 +77,17 @@ class Positions {
   static Positions view(MatrixView<const Index> ids) { return view_of(ids); }
   /// Overload for ids [S] for every batch row: a vector, an array or a span.
   template <class Ids>
-  requires(!are_matrices<Ids>) static Positions view(Ids&& ids_of_row) {
-    using List = std::remove_reference_t<Ids>;
-    if constexpr (are_listed<List, std::int32_t>) {
-      return view_of_row<Ids, std::int32_t>(ids_of_row);
-    } else if constexpr (are_listed<List, Index>) {
-      return view_of_row<Ids, Index>(ids_of_row);
-    } else {
-      return reject_ids<Ids>();
-    }
-  }
-
-  /// Rejects ids of other types at compile time, with a message that names the types.
-  template <class Ids>
-  requires(!are_indices<Ids> && !are_short_ids<Ids>) static Positions ids(const Ids& ids_of_row) {
-    return ids(1, ids_of_row);
-  }
-  /// Rejects ids of other types at compile time, with a message that names the types.
-  template <class Ids>
-  requires(!are_indices<Ids> && !are_short_ids<Ids>) static Positions ids(Index, const Ids&) {
-    return reject_ids<Ids>();
-  }
-  /// Rejects starts of other types at compile time, with a message that names the types.
-  template <class Ids>
-  requires(!are_indices<Ids> && !are_short_ids<Ids>) static Positions starts(const Ids&, Index) {
-    return reject_ids<Ids>();
+  requires(!std::convertible_to<Ids&, MatrixView<const std::int32_t>> &&
+           !std::convertible_to<Ids&, MatrixView<const Index>>) static Positions
+      view(Ids&& ids_of_row) {
+    static_assert(std::is_lvalue_reference_v<Ids> ||
+                      std::ranges::enable_borrowed_range<std::remove_cvref_t<Ids>>,
+                  "posenc::Positions: view() does not copy the ids, so its argument must not be a "
+                  "temporary that owns them: store it in a variable, or use ids(), which copies");
+    return IndexSpan(ids_of_row).visit([]<class Id>(std::span<const Id> ids) {
+      return view_of(MatrixView<const Id>{
+          .data = ids.data(), .rows = 1, .cols = static_cast<Index>(ids.size())});
+    });
   }
 
   /// Returns real-valued positions [B, S], row-major, of Unspecified kind: interpolated or
@@ -140,14 +105,28 @@ class Positions {
   /// Returns the positions of sequences that are packed one after the other. cu_seqlens are the
   /// prefix sums [0, n_0, n_0 + n_1, ...] of their lengths, as in AttentionOptions. The positions
   /// of sequence i begin at starts[i], or at 0 if `starts` is empty.
-  static Positions packed(ListView<Index> cu_seqlens, ListView<Index> starts = {}) {
-    return from_offsets(cu_seqlens, starts);
-  }
-  /// Overload for 32-bit cu_seqlens, starts or both.
-  template <class Offsets, class Starts = ListView<Index>>
-  requires(are_short_ids<Offsets> || are_short_ids<Starts>) static Positions
-      packed(const Offsets& cu_seqlens, const Starts& starts = {}) {
-    return from_offsets(cu_seqlens, starts);
+  static Positions packed(IndexList cu_seqlens, IndexList starts = {}) {
+    constexpr auto function = "Positions::packed";
+    bool is_valid = !cu_seqlens.empty() && cu_seqlens.front() == 0;
+    for (std::size_t i = 1; i < cu_seqlens.size(); ++i) {
+      is_valid = is_valid && cu_seqlens[i - 1] <= cu_seqlens[i];
+    }
+    if (!is_valid) {
+      detail::fail<ShapeError>(function, "cu_seqlens must begin with 0 and not decrease but are ",
+                               cu_seqlens);
+    }
+    if (!starts.empty() && starts.size() + 1 != cu_seqlens.size()) {
+      detail::fail<ShapeError>(function, "there must be one start for each of the ",
+                               cu_seqlens.size() - 1, " sequences but there are ", starts.size());
+    }
+    Positions p = table(function, 1, cu_seqlens.back());
+    for (std::size_t i = 0; i + 1 < cu_seqlens.size(); ++i) {
+      const Index start = starts.empty() ? 0 : starts[i];
+      for (Index t = 0; t < cu_seqlens[i + 1] - cu_seqlens[i]; ++t) {
+        p.push(checked_double(function, start + t));
+      }
+    }
+    return p;
   }
 
   /// Returns positions of padded rows. keep is [B, S], true for tokens and false for padding. The
@@ -181,13 +160,8 @@ class Positions {
     }
     Positions p(function, Form::Table, 1, *cells, 2);
     p.kind_ = PositionKind::RowsColumns;
-    if (*cells == 0) return p;
-    for (Index row = 0; row < rows; ++row) {
-      for (Index col = 0; col < cols; ++col) p.push(static_cast<double>(row));
-    }
-    for (Index row = 0; row < rows; ++row) {
-      for (Index col = 0; col < cols; ++col) p.push(static_cast<double>(col));
-    }
+    for (Index cell = 0; cell < *cells; ++cell) p.push(static_cast<double>(cell / cols));
+    for (Index cell = 0; cell < *cells; ++cell) p.push(static_cast<double>(cell % cols));
     return p;
   }
 
@@ -348,14 +322,6 @@ class Positions {
   friend Positions pixel_grid(ListView<Index> extents, ListView<double> offsets);
   friend Positions with_zero_axis(const Positions& positions);
 
-  template <class Ids>
-  static Positions reject_ids() {
-    static_assert(detail::dependent_false<Ids>,
-                  "posenc::Positions: ids and starts are posenc::Index, which is std::int64_t, or "
-                  "std::int32_t: a vector, an array or a span of them");
-    return range(0, 0);
-  }
-
   enum class Form { Range, Starts, Table, View };
   static constexpr Index exact_limit = Index{1} << 53;
 
@@ -392,73 +358,24 @@ class Positions {
     p.ids_ = detail::IdsInPlace(ids);
     if (ids.empty()) return p;
     for (Index b = 0; b < ids.rows; ++b) {
-      p.check_ids(function, ListView<Id>(ids.row(b), static_cast<std::size_t>(ids.cols)), 1);
-    }
-    return p;
-  }
-
-  template <class Ids, class Id>
-  static Positions view_of_row(std::span<const Id> ids) {
-    static_assert(std::is_lvalue_reference_v<Ids> ||
-                      std::ranges::enable_borrowed_range<std::remove_cvref_t<Ids>>,
-                  "posenc::Positions: view() does not copy the ids, so its argument must not be a "
-                  "temporary that owns them: store it in a variable, or use ids(), which copies");
-    return view_of(MatrixView<const Id>{
-        .data = ids.data(), .rows = 1, .cols = static_cast<Index>(ids.size())});
-  }
-
-  template <class Id>
-  static Positions from_ids(Index batch, ListView<Id> ids) {
-    constexpr auto function = "Positions::ids";
-    Positions p = table(function, batch, static_cast<Index>(ids.size()));
-    p.assign_ids(function, ids, 1);
-    return p;
-  }
-
-  template <class Id>
-  static Positions from_starts(ListView<Id> starts, Index count) {
-    constexpr auto function = "Positions::starts";
-    Positions p(function, Form::Starts, static_cast<Index>(starts.size()), count, 1);
-    p.assign_ids(function, starts, count);
-    return p;
-  }
-
-  static Positions from_offsets(IndexSpan cu_seqlens, IndexSpan starts) {
-    constexpr auto function = "Positions::packed";
-    bool is_valid = !cu_seqlens.empty() && cu_seqlens.front() == 0;
-    for (std::size_t i = 1; i < cu_seqlens.size(); ++i) {
-      is_valid = is_valid && cu_seqlens[i - 1] <= cu_seqlens[i];
-    }
-    if (!is_valid) {
-      detail::fail<ShapeError>(function, "cu_seqlens must begin with 0 and not decrease but are ",
-                               cu_seqlens);
-    }
-    if (!starts.empty() && starts.size() + 1 != cu_seqlens.size()) {
-      detail::fail<ShapeError>(function, "there must be one start for each of the ",
-                               cu_seqlens.size() - 1, " sequences but there are ", starts.size());
-    }
-    Positions p = table(function, 1, cu_seqlens.back());
-    for (std::size_t i = 0; i + 1 < cu_seqlens.size(); ++i) {
-      const Index start = starts.empty() ? 0 : starts[i];
-      for (Index t = 0; t < cu_seqlens[i + 1] - cu_seqlens[i]; ++t) {
-        p.push(checked_double(function, start + t));
-      }
+      p.check_ids(function, std::span(ids.row(b), static_cast<std::size_t>(ids.cols)), 1);
     }
     return p;
   }
 
   /// Copies integers, each of which starts a range of `run` positions.
-  template <class Id>
-  void assign_ids(const char* function, ListView<Id> ids, Index run) {
-    check_ids(function, ids, run);
-    values_.assign(ids.begin(), ids.end());
+  void assign_ids(const char* function, IndexSpan ids, Index run) {
+    ids.visit([&](auto list) {
+      check_ids(function, list, run);
+      values_.assign(list.begin(), list.end());
+    });
   }
 
   /// Checks integers, each of which starts a range of `run` positions, and updates max_magnitude_.
   /// It checks their minimum and maximum, because checking them one by one would take longer than
   /// everything else.
   template <class Id>
-  void check_ids(const char* function, ListView<Id> ids, Index run) {
+  void check_ids(const char* function, std::span<const Id> ids, Index run) {
     if (ids.empty()) return;
     Id lowest = ids[0], highest = ids[0];
     for (const Id id : ids) {
@@ -500,12 +417,6 @@ class Positions {
   void update_stats(double position) {
     max_magnitude_ = (std::max)(max_magnitude_, std::abs(position));
     integral_ = integral_ && position == std::rint(position);
-  }
-
-  void update_stats_of_range(const char* function, Index start) {
-    if (count_ == 0) return;
-    update_stats(checked_double(function, start));
-    update_stats(checked_double(function, start + (count_ - 1)));
   }
 
   Form form_;

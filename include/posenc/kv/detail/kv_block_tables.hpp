@@ -42,7 +42,8 @@ inline bool overlaps_in_memory(const KeyRange& keys, Index tile, Index capacity)
 
 /// Block tables of the caches on a KvBlockPool: the block of each tile of each sequence. Sequences,
 /// and copies of a cache, share blocks until one of them is written. Threads may use different
-/// sequences concurrently.
+/// sequences concurrently. Without a pool make_writable(), replace_shared() and release_except() do
+/// nothing, because all memory is present.
 class KvBlockTables {
  public:
   /// Constructs tables without blocks and without a pool.
@@ -75,6 +76,7 @@ class KvBlockTables {
     for (const BlockTable& table : tables_) release_refs(table);
   }
 
+  /// True if the cache is on a pool, so that a copy of a sequence shares its blocks.
   bool has_pool() const noexcept { return static_cast<bool>(budget_); }
 
   /// Returns the bytes of the tables.
@@ -99,6 +101,7 @@ class KvBlockTables {
   template <class Written>
   [[nodiscard]] UnassignedBlocks make_writable(const char* function, Index count,
                                                const Written& written) {
+    if (!has_pool()) return {};
     Index needed = 0;
     for (Index n = 0; n < count; ++n) {
       const PendingWrite write = written(n);
@@ -147,6 +150,7 @@ class KvBlockTables {
 
   /// Releases the blocks of all tiles except those of these keys.
   void release_except(Index sequence, const KeyRange& keys) noexcept {
+    if (!has_pool()) return;
     auto& blocks = table(sequence).blocks;
     for (std::size_t n = 0; n < blocks.size(); ++n) {
       if (overlaps_in_memory(keys, static_cast<Index>(n), blocks_per_sequence_)) continue;
@@ -173,7 +177,9 @@ class KvBlockTables {
   /// Returns the end of stale values after the sequence's last key: values of keys that were
   /// removed while their block was shared.
   Index stale_end(Index sequence) const noexcept { return table(sequence).stale_end; }
-  void set_stale_end(Index sequence, Index end) noexcept { table(sequence).stale_end = end; }
+  void set_stale_end(Index sequence, Index end) noexcept {
+    if (has_pool()) table(sequence).stale_end = end;
+  }
 
  private:
   struct BlockTable {

@@ -72,8 +72,9 @@ class KvStorage {
     return (keys_.capacity() + values_.capacity()) * sizeof(S) + nonfinite_.capacity() +
            blocks_.bytes();
   }
-  /// Returns the bytes of a pool's block, which holds 128 keys of a sequence.
-  std::size_t bytes_per_block() const noexcept { return blocks_.bytes_per_block(); }
+  /// Returns the block tables, which hold blocks if the cache is on a pool.
+  KvBlockTables& blocks() noexcept { return blocks_; }
+  const KvBlockTables& blocks() const noexcept { return blocks_; }
 
   KvTile<S> tile(Index sequence, Index head, Index tile) const noexcept {
     const TilePointers<const S> found = locate(*this, sequence, head, tile);
@@ -83,20 +84,6 @@ class KvStorage {
             .finite = *found.has_nonfinite == 0};
   }
 
-  // Allocation of a sequence's memory. It changes on a pool; without a pool all memory is present.
-
-  /// Allocates the memory to write written(0) .. written(count - 1), see KvBlockTables::make_writable().
-  ///   Throws: MemoryLimitError, std::bad_alloc; nothing has changed then
-  template <class Written>
-  [[nodiscard]] UnassignedBlocks make_writable(const char* function, Index count,
-                                               const Written& written) {
-    if (blocks_.has_pool()) return blocks_.make_writable(function, count, written);
-    return {};
-  }
-  template <class Written>
-  void replace_shared(UnassignedBlocks& spare, Index count, const Written& written) noexcept {
-    blocks_.replace_shared(spare, count, written);
-  }
   /// True if writing to a tile changes keys that the sequence holds, or is possible only after
   /// replace_shared().
   bool overwrites(const PendingWrite& written, Index tile) const noexcept {
@@ -106,15 +93,6 @@ class KvStorage {
     }
     return overlaps_in_memory(written.old, tile, capacity_ / tile_keys);
   }
-  /// Releases the memory of all keys except these.
-  void release_except(Index sequence, const KeyRange& keys) noexcept {
-    if (blocks_.has_pool()) blocks_.release_except(sequence, keys);
-  }
-  /// True if the cache is on a pool, so that a copy of a sequence shares its blocks.
-  bool is_paged() const noexcept { return blocks_.has_pool(); }
-  ///   Throws: std::bad_alloc; nothing has changed then
-  void share(Index from, Index to) { blocks_.share(from, to); }
-
   // Reads and writes take some heads of some tokens, so that heads and tiles can be distributed
   // over threads. A call takes several heads, because locating a tile costs more than writing the
   // numbers of one head.
@@ -165,10 +143,6 @@ class KvStorage {
       zero_values(tile, 0, tile_keys);
       *tile.has_nonfinite = false;
     }
-  }
-  /// Clears the mark of stale values that truncate_values() left in a shared tile.
-  void clear_stale_end(Index sequence) noexcept {
-    if (blocks_.has_pool()) blocks_.set_stale_end(sequence, 0);
   }
   template <class T>
   void read_values(Index sequence, Index head, Index first, HeadsView<T> v) const noexcept {

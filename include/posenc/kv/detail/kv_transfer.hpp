@@ -2,9 +2,9 @@
 #pragma once
 
 #include <posenc/core/detail/aligned_vector.hpp>
+#include <posenc/core/detail/call_diagnostics.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/index_span.hpp>
-#include <posenc/core/list_view.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/kv/detail/kv_storage.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
@@ -14,49 +14,20 @@
 
 #include <algorithm>
 #include <array>
-#include <concepts>
 #include <cstddef>
 #include <span>
-#include <type_traits>
 
 // Transfer of many tokens into and out of a cache's memory, on a device's threads.
 POSENC_BEGIN
 namespace detail {
 
-template <Device D, class Work>
-void for_each_head(const D& device, Index heads, double bytes, const Work& work) {
-  parallel_for(device, heads, bytes, bytes / 4, [&](Index head, Index end) {
-    for (; head < end; ++head) work(head);
-  });
-}
-
-template <class List>
-inline constexpr bool is_index_list = std::convertible_to<const List&, ListView<Index>>;
-/// True if `Where` are the arguments before k and v in a call of append(): sequences, or sequences
-/// and offsets.
-template <class... Where>
-inline constexpr bool is_sequence_list = false;
-template <class Where>
-inline constexpr bool is_sequence_list<Where> =
-    is_index_list<Where> || std::convertible_to<const Where&, Index>;
-template <class First, class Second>
-inline constexpr bool is_sequence_list<First, Second> = is_index_list<First> &&
-                                                        (is_index_list<Second> ||
-                                                         is_short_list<Second>);
-
-template <class K, class V>
-inline constexpr bool same_element_type =
-    std::same_as<std::remove_const_t<K>, std::remove_const_t<V>>;
-template <class K, class V, class... Where>
-inline constexpr bool is_valid_append = same_element_type<K, V>&& is_sequence_list<Where...>;
-template <class K, class V>
-constexpr void diagnose_append() {
-  static_assert(same_element_type<K, V>,
-                "posenc::KvCache::append: k and v must have elements of one type");
-  static_assert(!same_element_type<K, V>,
-                "posenc::KvCache::append: sequences and cu_seqlens must be posenc::Index, which is "
-                "std::int64_t: a vector, an array or a span of them. cu_seqlens may have 32 bits");
-}
+POSENC_DETAIL_CALL_RULE(
+    AppendRule,
+    "posenc: KvCache::append takes (sequences, k, v) or (sequences, cu_seqlens, k, v), then an "
+    "Eigen "
+    "device or none; k and v are HeadsViews (from bshd(tensor) or another adapter) of one element "
+    "type, sequences is a posenc::Index, which is std::int64_t, or a vector, an array or a span of "
+    "them");
 
 /// Tokens of a batch [B, n, ..] by the sequence that they continue. Run n is batch row n or, with
 /// offsets, tokens offsets[n] .. offsets[n + 1] - 1 of the only row.
@@ -160,14 +131,6 @@ void write_tokens(const D& device, Storage& storage, const RaggedBatch& runs,
         storage.write_values(sequence, chunk.head, chunk.key, chunk_view(v, b, chunk));
       });
 }
-/// Overload of write_tokens() that writes all tokens.
-template <Device D, class Storage, class T, class FirstKey>
-void write_tokens(const D& device, Storage& storage, const RaggedBatch& runs,
-                  const HeadsView<const T>& k, const HeadsView<const T>& v,
-                  const FirstKey& first_key) {
-  write_tokens(device, storage, runs, k, v, first_key, [](Index, Index) { return true; });
-}
-
 /// Returns keys first .. end - 1 of a sequence, [end - first, Hkv, D], after a call of change(k,
 /// first) on each chunk of them.
 template <Device D, class Storage, class Change>
@@ -182,8 +145,10 @@ AlignedVector<typename Storage::Real> changed_keys(const D& device, const Storag
   for (Index j = first; j < end;) {
     const Index n = (std::min)(end, (j / chunk + 1) * chunk) - j;
     const HeadsView<Real> keys{buffer.data() + (j - first) * row, 1, n, heads, dim};
-    for_each_head(device, heads, static_cast<double>(n * dim) * sizeof(Real), [&](Index head) {
-      storage.read_keys(sequence, head, j, chunk_view(keys, 0, {.head = head, .count = n}));
+    const double bytes = static_cast<double>(n * dim) * sizeof(Real);
+    parallel_for(device, heads, bytes, bytes / 4, [&](Index head, Index last) {
+      storage.read_keys(sequence, head, j,
+                        chunk_view(keys, 0, {.head = head, .heads = last - head, .count = n}));
     });
     change(keys, j);
     j += n;

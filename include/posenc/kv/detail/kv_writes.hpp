@@ -27,7 +27,7 @@ class TokenWrites {
       : storage_(storage),
         runs_(runs),
         written_(written),
-        spare_(storage.make_writable(function, runs.size(), written)) {}
+        spare_(storage.blocks().make_writable(function, runs.size(), written)) {}
   TokenWrites(const TokenWrites&) = delete;
   TokenWrites& operator=(const TokenWrites&) = delete;
   ~TokenWrites() {
@@ -37,7 +37,7 @@ class TokenWrites {
       if (keys.preserves_old && clears_in_step(keys, false)) {
         storage_.truncate_values(keys.sequence, keys.old.end, keys.keys.end);
       }
-      storage_.release_except(keys.sequence, keys.old);
+      storage_.blocks().release_except(keys.sequence, keys.old);
     }
   }
 
@@ -46,28 +46,24 @@ class TokenWrites {
   template <Device D, class T>
   void run(const D& device, const HeadsView<const T>& k, const HeadsView<const T>& v) {
     const auto first_key = [&](Index n) { return written_(n).keys.begin; };
-    if (!has_threads<D> || !has_second_step()) {
-      storage_.replace_shared(spare_, runs_.size(), written_);
-      clear_first_tiles([](const PendingWrite&) { return true; });
-      write_tokens(device, storage_, runs_, k, v, first_key);
-    } else {
-      const auto step = [&](const auto& on, bool second) {
-        clear_first_tiles([&](const PendingWrite& keys) { return clears_in_step(keys, second); });
-        write_tokens(on, storage_, runs_, k, v, first_key, [&](Index n, Index tile) {
-          return storage_.overwrites(written_(n), tile) == second;
-        });
-      };
-      step(device, false);
-      storage_.replace_shared(spare_, runs_.size(), written_);
-      step(CallingThread(), true);
-    }
+    const bool in_two_steps = has_threads<D> && has_second_step();
+    const auto step = [&](const auto& on, bool second) {
+      clear_first_tiles(
+          [&](const PendingWrite& keys) { return !in_two_steps || clears_in_step(keys, second); });
+      write_tokens(on, storage_, runs_, k, v, first_key, [&](Index n, Index tile) {
+        return !in_two_steps || storage_.overwrites(written_(n), tile) == second;
+      });
+    };
+    if (in_two_steps) step(device, false);
+    storage_.blocks().replace_shared(spare_, runs_.size(), written_);
+    in_two_steps ? step(CallingThread(), true) : step(device, true);
     is_done_ = true;
   }
 
  private:
   /// True if a call clears memory around its first key before it writes there.
   bool clears_first_tile(const PendingWrite& keys) const noexcept {
-    return !keys.keys.empty() || (!keys.preserves_old && !storage_.is_paged());
+    return !keys.keys.empty() || (!keys.preserves_old && !storage_.blocks().has_pool());
   }
   bool clears_in_step(const PendingWrite& keys, bool second) const noexcept {
     return clears_first_tile(keys) &&

@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -32,7 +31,7 @@ RowRange address_range(const T* row, Index count, bool is_output) noexcept {
 }
 
 template <class T>
-void append_rows(const HeadsView<const T>& x, bool is_output, std::vector<RowRange>& rows) {
+void append_rows(const HeadsView<T>& x, bool is_output, std::vector<RowRange>& rows) {
   for (Index b = 0; b < x.batch; ++b) {
     for (Index s = 0; s < x.seq; ++s) {
       for (Index h = 0; h < x.heads; ++h) {
@@ -42,7 +41,7 @@ void append_rows(const HeadsView<const T>& x, bool is_output, std::vector<RowRan
   }
 }
 template <class T>
-void append_rows(const MatrixView<const T>& x, bool is_output, std::vector<RowRange>& rows) {
+void append_rows(const MatrixView<T>& x, bool is_output, std::vector<RowRange>& rows) {
   for (Index r = 0; r < x.rows; ++r) rows.push_back(address_range(x.row(r), x.cols, is_output));
 }
 
@@ -67,9 +66,8 @@ bool rows_overlap(const In& in, const Out& out) {
 /// True if a view that is read and one that is written have the same first element. Views of
 /// different element types never have.
 template <class In, class Out>
-POSENC_ALWAYS_INLINE bool share_data(const HeadsView<const In>& in,
-                                     const HeadsView<Out>& out) noexcept {
-  if constexpr (std::is_same_v<In, Out>) {
+POSENC_ALWAYS_INLINE bool share_data(const In& in, const Out& out) noexcept {
+  if constexpr (requires { in.data == out.data; }) {
     return in.data == out.data;
   } else {
     return false;
@@ -77,33 +75,17 @@ POSENC_ALWAYS_INLINE bool share_data(const HeadsView<const In>& in,
 }
 
 /// In checked builds, throws ShapeError unless input and output are the same view or share no
-/// memory.
+/// memory. Both are HeadsViews, or both are MatrixViews.
 template <class In, class Out>
-void check_overlap([[maybe_unused]] const char* function,
-                   [[maybe_unused]] const HeadsView<const In>& in,
-                   [[maybe_unused]] const HeadsView<Out>& out) {
+void check_overlap([[maybe_unused]] const char* function, [[maybe_unused]] const In& in,
+                   [[maybe_unused]] const Out& out) {
 #if POSENC_CHECKED
-  const auto agree = [](Index extent, Index a, Index b) { return extent <= 1 || a == b; };
-  const bool same = share_data(in, out) && agree(in.batch, in.batch_stride, out.batch_stride) &&
-                    agree(in.seq, in.seq_stride, out.seq_stride) &&
-                    agree(in.heads, in.head_stride, out.head_stride);
-  if (!same && !in.empty() && !out.empty() &&
-      rows_overlap<HeadsView<const In>, HeadsView<const Out>>(in, out)) {
-    fail<ShapeError>(
-        function,
-        "input and output overlap in part; pass the same view or separate memory; input is ",
-        in.extents());
+  const auto in_axes = axes_of(in), out_axes = axes_of(out);
+  bool same = share_data(in, out);
+  for (std::size_t n = 0; n < in_axes.size(); ++n) {
+    same = same && (in_axes[n].extent <= 1 || in_axes[n].stride == out_axes[n].stride);
   }
-#endif
-}
-template <class T>
-void check_overlap([[maybe_unused]] const char* function,
-                   [[maybe_unused]] const MatrixView<const T>& in,
-                   [[maybe_unused]] const MatrixView<T>& out) {
-#if POSENC_CHECKED
-  const bool same = in.data == out.data && (in.rows <= 1 || in.row_stride == out.row_stride);
-  if (!same && !in.empty() && !out.empty() &&
-      rows_overlap<MatrixView<const T>, MatrixView<const T>>(in, out)) {
+  if (!same && !in.empty() && !out.empty() && rows_overlap(in, out)) {
     fail<ShapeError>(
         function,
         "input and output overlap in part; pass the same view or separate memory; input is ",
