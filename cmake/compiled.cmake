@@ -11,11 +11,8 @@ foreach(type float double half bfloat16)
   list(APPEND compiled_sources cmake/compiled/attention_${type}.cpp cmake/compiled/backward_${type}.cpp
        cmake/compiled/cache_${type}.cpp)
 endforeach()
-list(APPEND compiled_sources cmake/compiled/linear.cpp cmake/compiled/model_files.cpp cmake/compiled/ropes.cpp
-     cmake/compiled/rotation_half.cpp cmake/compiled/rotation_interleaved.cpp)
-if(TARGET nlohmann_json::nlohmann_json)
-  list(APPEND compiled_sources cmake/compiled/hf_config.cpp)
-endif()
+list(APPEND compiled_sources cmake/compiled/hf_config.cpp cmake/compiled/linear.cpp cmake/compiled/model_files.cpp
+     cmake/compiled/ropes.cpp cmake/compiled/rotation_half.cpp cmake/compiled/rotation_interleaved.cpp)
 
 if(POSENC_BUILD_COMPILED)
   add_library(posenc_compiled ${compiled_sources})
@@ -30,6 +27,3 @@ target_link_libraries(posenc_compiled PUBLIC posenc)
 target_compile_definitions(posenc_compiled PUBLIC POSENC_COMPILED=1 $<$<BOOL:${POSENC_CHECKED}>:POSENC_CHECKED=1>)
 target_compile_options(posenc_compiled PUBLIC ${POSENC_COMPILED_OPTIONS})
 target_compile_definitions(posenc_compiled PRIVATE POSENC_DETAIL_DEFINES_READERS=1)
-if(TARGET nlohmann_json::nlohmann_json)
-  target_link_libraries(posenc_compiled PRIVATE $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
-endif()

@@ -407,7 +407,7 @@ Outcome run(const std::filesystem::path& directory, const Json& one, std::string
     model = posenc::read_hf_config(text);
     if (must_refuse) throw Wrong("it is read, but cannot be: " + expect["refuse"].dump());
     check_model(*model, expect);
-    check_sizes(*model, posenc::detail::parse_json(text));
+    check_sizes(*model, Json::parse(text));
     return Outcome::Passed;
   } catch (const posenc::ConfigError& refused) {
     said = refused.what();

@@ -5,6 +5,8 @@
 #include <posenc/interop/hf_config.hpp>
 #include <posenc/interop/multimodal_axes.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <vector>
 
 namespace hf_config_test {

@@ -5,6 +5,8 @@
 #include <posenc/interop/hf_config.hpp>
 #include <posenc/interop/vision_axes.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <string>
 #include <utility>
 #include <vector>

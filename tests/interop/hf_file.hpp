@@ -4,6 +4,8 @@
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <string>
 
 // Plain config.json of a type, and a check that a file is rejected.

@@ -3,6 +3,8 @@
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <initializer_list>
 #include <string>
 #include <vector>

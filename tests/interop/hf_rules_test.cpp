@@ -5,6 +5,8 @@
 #include <posenc/interop/detail/hf_rules.hpp>
 #include <posenc/interop/rotary_settings.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <set>
 #include <string>
 #include <tuple>
@@ -59,7 +61,8 @@ posenc::RotaryRule read_back(const std::string& type, const Rule& rule) {
     context.partial_rotary_factor = share->template get<double>();
     dict.erase(share);
   }
-  return posenc::detail::hf_rule(posenc::detail::JsonKeys(dict, "rope_parameters"), context);
+  const auto converted = posenc::detail::json_of(dict);
+  return posenc::detail::hf_rule(posenc::detail::JsonKeys(converted, "rope_parameters"), context);
 }
 
 /// Checks all types of scaling that give such a rule: its fields must be those that were written.

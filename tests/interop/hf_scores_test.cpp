@@ -4,6 +4,8 @@
 #include <posenc/interop/hf_config.hpp>
 #include <posenc/interop/presets.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <string>
 
 namespace hf_scores_test {

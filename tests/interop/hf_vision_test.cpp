@@ -8,6 +8,8 @@
 #include <posenc/interop/vision_axes.hpp>
 #include <posenc/tensor/grid_positions.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <cmath>
 #include <string>
 #include <vector>

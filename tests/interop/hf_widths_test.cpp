@@ -4,6 +4,8 @@
 #include <posenc/interop/hf_config.hpp>
 #include <posenc/interop/hf_widths.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <variant>
 
 namespace hf_widths_test {

@@ -5,6 +5,9 @@
 #include "support/catch.hpp"
 #include "support/guarded.hpp"
 #include <posenc/interop/detail/json_keys.hpp>
+#include <posenc/interop/hf_config.hpp>
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -17,6 +20,8 @@ namespace json_parser_test {
 using Catch::Matchers::Message;
 using nlohmann::json;
 using posenc::ConfigError;
+using posenc::detail::Json;
+using posenc::detail::json_of;
 using posenc::detail::JsonKeys;
 using posenc::detail::JsonParser;
 using posenc::detail::parse_json;
@@ -109,19 +114,19 @@ TEST_CASE("JSON is read as nlohmann reads it", "[interop][json]") {
                            "\xef\xbb\xbf{\"a\": 1}",
                            "\t\r\n1\n"}) {
     CAPTURE(text);
-    const json expected = json::parse(text), found = parse_json(text);
+    const Json found = parse_json(text), expected = json_of(json::parse(text));
     CHECK(found == expected);
-    CHECK(found.type() == expected.type());
+    CHECK(found.is_integer() == expected.is_integer());
   }
 }
 
 TEST_CASE("numbers that only Python writes are numbers that are not finite", "[interop][json]") {
-  const json read = parse_json(
+  const Json read = parse_json(
       R"({"a": NaN, "b": Infinity, "c": [-Infinity, 1e400, -1e400, 1e309], "d": "Infinity"})");
-  CHECK(std::isnan(read["a"].get<double>()));
-  CHECK(read["b"] == HUGE_VAL);
-  CHECK(read["c"] == json::array({-HUGE_VAL, HUGE_VAL, -HUGE_VAL, HUGE_VAL}));
-  CHECK(read["d"] == "Infinity");
+  CHECK(std::isnan(read.find("a")->number()));
+  CHECK(*read.find("b") == HUGE_VAL);
+  CHECK(*read.find("c") == json_of(json::array({-HUGE_VAL, HUGE_VAL, -HUGE_VAL, HUGE_VAL})));
+  CHECK(*read.find("d") == "Infinity");
   CHECK(parse_json(repeated("9", 100000)) == HUGE_VAL);
   CHECK(parse_json("0." + repeated("3", 100000)) == 1.0 / 3);
 
@@ -192,6 +197,34 @@ TEST_CASE("keys that occur twice and nests that are too deep are refused with th
   const std::string deep = "the text nests too deeply: line 1, column ";
   check_rejected(repeated("[", 100000), deep + "65 (byte 65)");
   check_rejected(repeated("{\"a\":", 100000), deep + "321 (byte 321)");
+}
+
+TEST_CASE("json_of: every kind of value is converted, and deep nesting rejected",
+          "[interop][json]") {
+  const json whole = {{"a", nullptr}, {"b", true},  {"c", -3},         {"d", 18446744073709551615u},
+                      {"e", 0.5},     {"f", "x"},   {"g", {1, {}, 2}}, {"h", {{"i", 1}}},
+                      {"j", json::binary({1, 2})}};
+  const Json found = json_of(whole);
+  CHECK(found.find("a")->is_null());
+  CHECK(found.find("b")->is_flag(true));
+  CHECK(found.find("c")->integer() == -3);
+  CHECK(found.find("d")->is_equal(0x1p64));
+  CHECK_FALSE(found.find("d")->is_integer());
+  CHECK(found.find("e")->is_equal(0.5));
+  CHECK(found.find("f")->is_text("x"));
+  CHECK(found.find("g")->elements().size() == 3);
+  CHECK(found.find("h")->find("i")->is_equal(1));
+  const Json& bytes = *found.find("j");
+  CHECK_FALSE((bytes.is_null() || bytes.is_array() || bytes.is_string()));
+  CHECK(found == json_of(nlohmann::ordered_json(whole)));
+  CHECK(json_of(json::parse("{", nullptr, false)).elements().empty());
+
+  json deep = 1;
+  for (int depth = 0; depth < 64; ++depth) deep = json::array({deep});
+  CHECK_NOTHROW(json_of(deep));
+  CHECK_THROWS_MATCHES(
+      posenc::read_hf_config(json::array({deep})), ConfigError,
+      Message("posenc::read_hf_config: the configuration is nested more than 64 deep"));
 }
 
 // Compares reads and allocations for a text and for one of twice its length.

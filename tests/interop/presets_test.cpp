@@ -5,6 +5,8 @@
 #include <posenc/interop/hf_config.hpp>
 #include <posenc/interop/presets.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <cmath>
 #include <fstream>
 #include <map>

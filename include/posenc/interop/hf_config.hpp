@@ -3,26 +3,29 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/compiled.hpp>
+#include <posenc/core/error.hpp>
+#include <posenc/interop/detail/json.hpp>
 #include <posenc/interop/hf_widths.hpp>
 #include <posenc/interop/model_settings.hpp>
 
-#include <concepts>
+#include <cstdint>
 #include <string_view>
 
-#if POSENC_DETAIL_DEFINES_READERS
-#include <nlohmann/json.hpp>
-#define POSENC_DETAIL_HAS_JSON 1
-#elif __has_include(<nlohmann/json_fwd.hpp>)
-#include <nlohmann/json_fwd.hpp>
-#define POSENC_DETAIL_HAS_JSON 1
-#else
-#define POSENC_DETAIL_HAS_JSON 0
-#endif
-
 POSENC_BEGIN
+namespace detail {
 
-#if POSENC_DETAIL_HAS_JSON
-/// Reads a config.json of Hugging Face: the rotary encoding, the scores, and heads and window of
+/// JSON value of nlohmann-json: nlohmann::json or nlohmann::ordered_json.
+template <class Value>
+concept NlohmannJson = requires(const Value& value) {
+  typename Value::object_t;
+  value.is_number_unsigned();
+  value.is_discarded();
+  value.is_binary();
+};
+
+}  // namespace detail
+
+/// Reads the text of a config.json of Hugging Face: the rotary encoding, the scores, and heads and window of
 /// each layer. In a multimodal file these are of the text model. Its vision tower (vision_config)
 /// is in ModelSettings::vision, which states so if the tower is not supported.
 ///
@@ -49,33 +52,73 @@ POSENC_BEGIN
 /// channels of keys, so no scale can express it, and no setting contains it. Apply it once, to the
 /// latent or to the weights of the norm (kv_a_layernorm).
 ///
+/// Texts may be of unknown origin. NaN, Infinity and numbers beyond a double's range, which Python
+/// reads and writes, are errors only if their value is needed.
+///
 /// In layers of LayerKind::Sparse an indexer chooses the keys. It rotates its own queries and keys;
 /// their pairing is not in the settings (indexer_rope_interleave is not read).
 ///   Throws: ConfigError that names the key, for an unknown model_type whose file and options do not
-///           state everything, a part that the file does not have, an unknown rope type, a key of a rope dict that its type does not have, a key beside the
-///           dict that may affect positions or scores, keys that contradict each other, a model
-///           without rotary encoding, and settings out of range
+///           state everything, a part that the file does not have, an unknown rope type, a key of a
+///           rope dict that its type does not have, a key beside the dict that may affect positions
+///           or scores, keys that contradict each other, a model without rotary encoding, and
+///           settings out of range. For a text: with line and column if it is not JSON, is nested
+///           more than 64 deep, or has a key twice; if it is the name of a file
+///   Cost:   linear in the size of the text, plus what the bounds of validate(ModelSettings) allow
 ///   Source: transformers' modeling_rope_utils.py and configuration classes; vLLM for "ntk",
 ///           short_mscale and long_mscale
-template <std::same_as<nlohmann::json> Json>  // no implicit conversions, for example from text
-ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options = {});
-#if POSENC_COMPILED
-extern template ModelSettings read_hf_config(const nlohmann::json&, const HfConfigOptions&);
-#endif
-#endif
-
-/// Reads the text of a config.json of unknown origin. NaN, Infinity and numbers beyond a double's
-/// range, which Python reads and writes, are errors only if their value is needed.
-///   Throws: ConfigError as for parsed files; with line and column if the text is not JSON, is
-///           nested more than 64 deep, or has a key twice; if it is the name of a file
-///   Cost:   linear in the size of the text, plus what the bounds of validate(ModelSettings) allow
 POSENC_DETAIL_READER ModelSettings read_hf_config(std::string_view text,
                                                   const HfConfigOptions& options = {});
+
+/// Overload of read_hf_config() for a config.json that nlohmann-json has parsed.
+///   Throws: ConfigError, also for values nested more than 64 deep
+template <detail::NlohmannJson Value>  // no implicit conversions, for example from text
+ModelSettings read_hf_config(const Value& config, const HfConfigOptions& options = {});
+
+namespace detail {
+
+POSENC_DETAIL_READER ModelSettings read_hf_config_of(const Json& config,
+                                                     const HfConfigOptions& options);
+
+/// Returns a value of another library.
+template <class Value>
+Json json_of(const Value& value, int depth = 0) {
+  constexpr int max_depth = 64;
+  if (depth > max_depth) {
+    fail<ConfigError>("read_hf_config", "the configuration is nested more than 64 deep");
+  }
+  if (value.is_boolean()) return value.template get<bool>();
+  if (value.is_string()) return value.template get_ref<const typename Value::string_t&>();
+  if (value.is_number_float()) return value.template get<double>();
+  if (value.is_number_integer()) {
+    const auto number = value.template get<std::int64_t>();
+    const bool is_too_large = value.is_number_unsigned() && number < 0;
+    return is_too_large ? Json(value.template get<double>()) : Json(number);
+  }
+  if (value.is_array()) {
+    Json array = Json::array();
+    for (const Value& element : value) array.push_back(json_of(element, depth + 1));
+    return array;
+  }
+  if (value.is_object()) {
+    Json object = Json::object();
+    for (auto at = value.begin(); at != value.end(); ++at) {
+      object[at.key()] = json_of(at.value(), depth + 1);
+    }
+    return object;
+  }
+  return value.is_null() ? Json() : Json::foreign();
+}
+
+}  // namespace detail
+
+template <detail::NlohmannJson Value>
+ModelSettings read_hf_config(const Value& config, const HfConfigOptions& options) {
+  return detail::read_hf_config_of(detail::json_of(config), options);
+}
 
 POSENC_END
 
 #if POSENC_DETAIL_DEFINES_READERS
-#include <posenc/core/error.hpp>
 #include <posenc/interop/detail/hf_attention.hpp>
 #include <posenc/interop/detail/hf_key_aliases.hpp>
 #include <posenc/interop/detail/hf_keys.hpp>
@@ -102,7 +145,7 @@ namespace detail {
 /// Reader of a complete configuration of one text model.
 class HfReader : HfRotary {
  public:
-  HfReader(const nlohmann::json& config, std::string model_type, const HfConfigOptions& options)
+  HfReader(const Json& config, std::string model_type, const HfConfigOptions& options)
       : HfRotary(config, std::move(model_type), options) {}
 
   ModelSettings read() {
@@ -121,7 +164,7 @@ class HfReader : HfRotary {
     HfAttention(config_, type_, is_known_, model_).read(head_dim_);
     hf_read_sizes(config_, type_.layers.lists_may_be_longer, is_known_, model_);
     check_ignored_keys();
-    config_.reject_unread([this](std::string_view key, const nlohmann::json& value) {
+    config_.reject_unread([this](std::string_view key, const Json& value) {
       if (lists_name(options_.ignored_keys, key)) return true;
       if (!is_known_) return hf_is_ordinary(key, value);
       return hf_is_ignorable(key, value) || lists_name(type_.file.ignored_keys, key);
@@ -145,20 +188,18 @@ class HfReader : HfRotary {
 
 /// Rejects keys of rotary encoding beside the text model's part that the part does not repeat,
 /// because they would be ignored.
-inline void reject_rotary_keys_beside(const JsonKeys& keys, const nlohmann::json& config,
-                                      const nlohmann::json& text, const std::string& part) {
+inline void reject_rotary_keys_beside(const JsonKeys& keys, const Json& config,
+                                      const Json& text, const std::string& part) {
   constexpr auto words = std::to_array<std::string_view>({"rope_", "rotary"});
-  for (auto at = config.begin(); at != config.end(); ++at) {
-    if (at->is_null() || !contains_one_of(words, at.key())) continue;
-    const auto inner = text.find(at.key());
-    if (inner == text.end() || *inner != *at) {
-      keys.reject(at.key(), "contradicts " + part);
-    }
+  for (const auto& [key, value] : config.members()) {
+    if (value.is_null() || !contains_one_of(words, key)) continue;
+    const Json* inner = text.find(key);
+    if (inner == nullptr || *inner != value) keys.reject(key, "contradicts " + part);
   }
 }
 
 /// Returns the model type of a file, or of one of its parts, whose text model is in `text`.
-inline std::string hf_type_of(const JsonKeys& keys, const nlohmann::json* text,
+inline std::string hf_type_of(const JsonKeys& keys, const Json* text,
                               const std::string& text_name, const std::string& default_type,
                               const HfConfigOptions& options) {
   auto model_type = keys.text("model_type");
@@ -181,13 +222,13 @@ inline std::string hf_type_of(const JsonKeys& keys, const nlohmann::json* text,
 }
 
 /// Reads the text model of a file, or of the part with this path.
-inline ModelSettings hf_read_model(const nlohmann::json& config, const std::string& path,
+inline ModelSettings hf_read_model(const Json& config, const std::string& path,
                                    const std::string& default_type,
                                    const HfConfigOptions& options) {
   const JsonKeys keys(config, "the configuration");
   const std::string prefix = path.empty() ? "" : path + '.';
   constexpr auto thinker_key = "thinker_config";
-  if (const nlohmann::json* thinker = keys.find(thinker_key)) {  // models that also speak
+  if (const Json* thinker = keys.find(thinker_key)) {  // models that also speak
     reject_rotary_keys_beside(keys, config, *thinker, thinker_key);
     return hf_read_model(*thinker, prefix + thinker_key, "", options);
   }
@@ -195,7 +236,7 @@ inline ModelSettings hf_read_model(const nlohmann::json& config, const std::stri
   if (text != nullptr) reject_rotary_keys_beside(keys, config, *text, text_name);
   const std::string model_type = hf_type_of(keys, text, text_name, default_type, options);
   const HfModelType* type = find_hf_model_type(model_type);
-  nlohmann::json canonical = text != nullptr ? *text : config;
+  Json canonical = text != nullptr ? *text : config;
   if (type != nullptr) {
     if (text != nullptr || !path.empty())
       canonical = hf_with_default_sizes(std::move(canonical), type->file.sizes);
@@ -208,17 +249,13 @@ inline ModelSettings hf_read_model(const nlohmann::json& config, const std::stri
   return model;
 }
 
-}  // namespace detail
-
-template <std::same_as<nlohmann::json> Json>
-ModelSettings read_hf_config(const Json& config, const HfConfigOptions& options) {
-  const auto part = detail::hf_named_part(config, options.part);
-  ModelSettings model = detail::hf_read_model(*part.config, part.path, part.default_type, options);
-  model.parts = detail::hf_parts(config);
+POSENC_DETAIL_READER ModelSettings read_hf_config_of(const Json& config,
+                                                     const HfConfigOptions& options) {
+  const auto part = hf_named_part(config, options.part);
+  ModelSettings model = hf_read_model(*part.config, part.path, part.default_type, options);
+  model.parts = hf_parts(config);
   return model;
 }
-
-namespace detail {
 
 /// True if text is the name of a file instead of JSON.
 inline bool is_json_path(std::string_view text) noexcept {
@@ -234,7 +271,7 @@ POSENC_DETAIL_READER ModelSettings read_hf_config(std::string_view text,
                               "the argument must be the text of a file, ", "not its name, ", text,
                               ": read it, by std::ifstream for example");
   }
-  return read_hf_config(detail::parse_json(text), options);
+  return detail::read_hf_config_of(detail::parse_json(text), options);
 }
 
 POSENC_END

@@ -50,8 +50,6 @@ POSENC_STABLE_END
 #include <posenc/interop/detail/names.hpp>
 #include <posenc/interop/model_settings.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -73,7 +71,7 @@ inline Index hf_width_of_share(Index width, double share) {
 /// First stage of reading a configuration: its model type and widths.
 class HfWidths {
  protected:
-  HfWidths(const nlohmann::json& config, std::string model_type, const HfConfigOptions& options)
+  HfWidths(const Json& config, std::string model_type, const HfConfigOptions& options)
       : config_(config, "the configuration"), options_(options) {
     model_.model_type = std::move(model_type);
     if (const UnsupportedModel* refused = find_row(hf_unsupported_types, model_.model_type)) {
@@ -92,8 +90,8 @@ class HfWidths {
 
   [[noreturn]] void reject_unsupported_type(const UnsupportedModel& type) const {
     constexpr auto key = "position_embedding_type";
-    const nlohmann::json* encoding = config_.find(key);
-    if (!type.has_rotary && encoding != nullptr && (*encoding == "rotary" || *encoding == "rope")) {
+    const Json* encoding = config_.find(key);
+    if (!type.has_rotary && encoding != nullptr && (encoding->is_text("rotary") || encoding->is_text("rope"))) {
       config_.reject(key, "selects a rotary encoding, which no class of this type has");
     }
     if (type.has_rotary) {
@@ -111,7 +109,7 @@ class HfWidths {
   }
 
   /// Rejects an unknown type unless file and options state everything that a class would define.
-  void require_statements(const nlohmann::json& config) const {
+  void require_statements(const Json& config) const {
     std::string missing;
     const auto need = [&missing](const char* option, bool is_stated) {
       if (!is_stated) missing += (missing.empty() ? "" : ", ") + std::string(option);
@@ -180,10 +178,10 @@ class HfWidths {
 
   /// True if the key "rope", which some models have, switches the rotary encoding off.
   bool has_rope_off() const {
-    const nlohmann::json* rope = config_.find("rope");
+    const Json* rope = config_.find("rope");
     if (rope == nullptr) return false;
     if (!rope->is_boolean()) config_.reject("rope", "must be true or false");
-    return !rope->get<bool>();
+    return !rope->flag();
   }
 
   void read_widths() {

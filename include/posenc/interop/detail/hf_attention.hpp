@@ -104,8 +104,8 @@ class HfAttention {
       return;
     }
     // null, and 0 beside use_mla: false, count as absent.
-    const nlohmann::json* own_values = config_.find("v_head_dim");
-    if (is_known_ && (own_values == nullptr || *own_values == 0)) value_dim_ = head_dim_;
+    const Json* own_values = config_.find("v_head_dim");
+    if (is_known_ && (own_values == nullptr || own_values->is_equal(0))) value_dim_ = head_dim_;
     if (!kv_heads_) kv_heads_ = default_kv_heads();
     global_kv_heads_ = kv_heads_;
     if (form == HfHeads::LocalByKeys) return read_heads_by_keys();
@@ -149,7 +149,7 @@ class HfAttention {
   /// Reads heads of local layers from attention_other_setting.
   void read_heads_by_setting() {
     constexpr auto name = "attention_other_setting";
-    const nlohmann::json* given = config_.find(name);
+    const Json* given = config_.find(name);
     local_heads_ = config_.integer("num_sliding_attention_heads");
     check_count("num_sliding_attention_heads", local_heads_);
     if (given == nullptr) return;
@@ -166,7 +166,7 @@ class HfAttention {
     kv_heads_ = local.required("num_attention_groups", local.integer("num_attention_groups"));
     check_count(name, local_heads_);
     check_count(name, kv_heads_);
-    local.reject_unread([](const std::string&, const nlohmann::json&) { return false; });
+    local.reject_unread([](const std::string&, const Json&) { return false; });
   }
 
   void check_count(const char* key, const std::optional<Index>& value,
@@ -229,8 +229,8 @@ class HfAttention {
                       : is_half || defaults_.windows == HfWindowPattern::BothSides
                           ? "local_attention"
                           : "sliding_window";
-    const nlohmann::json* given = config_.find(key);
-    auto size = given != nullptr && *given == false ? std::nullopt : config_.integer(key);
+    const Json* given = config_.find(key);
+    auto size = given != nullptr && given->is_flag(false) ? std::nullopt : config_.integer(key);
     const bool is_switched = defaults_.windows == HfWindowPattern::AfterFirstSwitched ||
                              defaults_.windows == HfWindowPattern::ListedSwitched ||
                              defaults_.windows == HfWindowPattern::EverySwitched ||
@@ -289,12 +289,12 @@ class HfAttention {
   bool is_bidirectional() const {
     constexpr auto key = "use_bidirectional_attention";
     if (defaults_.bidirectional == HfBidirectional::Never) return false;
-    const nlohmann::json* given = config_.find(key);
-    if (given == nullptr || (given->is_boolean() && !given->get<bool>())) return false;
+    const Json* given = config_.find(key);
+    if (given == nullptr || (given->is_flag(false))) return false;
     const bool may_be_true = defaults_.bidirectional == HfBidirectional::IfTrueOrAll;
     if (may_be_true && given->is_boolean()) return true;
-    if (*given == "all") return true;
-    if (*given == "vision") return false;
+    if (given->is_text("all")) return true;
+    if (given->is_text("vision")) return false;
     config_.reject(key, "has a value that is not supported");
   }
 

@@ -5,8 +5,6 @@
 #include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -35,16 +33,16 @@ inline const char* hf_base_key_of_type(const HfBases& bases, std::string_view la
 /// Rejects a rope dict with a value that differs from the one beside it. Releases of transformers
 /// differ in which of both they use.
 inline void hf_check_beside(const JsonKeys& config, const HfBases& bases,
-                            const nlohmann::json& dict, const std::string& name,
+                            const Json& dict, const std::string& name,
                             std::string_view layer_type) {
   const JsonKeys keys(dict, name);
-  const auto compare = [&](const std::string& key, const nlohmann::json& value, const char* other) {
-    const nlohmann::json* beside = config.peek(other);
-    if (beside == nullptr || beside->is_structured() || *beside == value) return;
-    keys.reject(key, std::string("contradicts ") + other +
+  const auto compare = [&](std::string_view key, const Json& value, std::string_view other) {
+    const Json* beside = config.peek(other);
+    if (beside == nullptr || beside->is_object() || beside->is_array() || *beside == value) return;
+    keys.reject(key, "contradicts " + std::string(other) +
                          " beside it; remove the one that the weights were not trained with");
   };
-  for (const auto& [key, value] : dict.items()) {
+  for (const auto& [key, value] : dict.members()) {
     const bool is_repeated_length = key == "max_position_embeddings";  // see hf_rule()
     if (value.is_null() || value.is_object() || is_repeated_length) continue;
     const bool is_base = key == "rope_theta" || key == "rotary_emb_base";
@@ -55,15 +53,15 @@ inline void hf_check_beside(const JsonKeys& config, const HfBases& bases,
     }
     const auto names = hf_names_beside(key);
     for (const char* other : names) compare(key, value, other);
-    if (names.size() == 0) compare(key, value, key.c_str());
+    if (names.size() == 0) compare(key, value, key);
   }
 }
 
 /// Rejects the file's rope dict, or one of its dicts per layer type, as hf_check_beside() does.
 inline void hf_check_all_beside(const JsonKeys& config, const HfBases& bases,
-                                const nlohmann::json& dict, const std::string& name) {
+                                const Json& dict, const std::string& name) {
   hf_check_beside(config, bases, dict, name, "");
-  for (const auto& [layer_type, inner] : dict.items()) {
+  for (const auto& [layer_type, inner] : dict.members()) {
     if (inner.is_object()) {
       hf_check_beside(config, bases, inner, name + "." + layer_type, layer_type);
     }

@@ -8,8 +8,6 @@
 #include <posenc/interop/detail/hf_rules.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,34 +16,34 @@ POSENC_BEGIN
 namespace detail {
 
 /// Returns the dict's base in a dict without scaling.
-inline nlohmann::json hf_unscaled_dict(const nlohmann::json& dict) {
+inline Json hf_unscaled_dict(const Json& dict) {
   constexpr auto key = "rope_theta";
-  const bool has_base = dict.is_object() && dict.contains(key);
-  return has_base ? nlohmann::json{{key, dict[key]}} : nlohmann::json::object();
+  const Json* base = dict.find(key);
+  return base != nullptr ? Json::object({{key, *base}}) : Json::object();
 }
 
 /// Returns the dict without its base.
-inline nlohmann::json hf_erase_base(nlohmann::json dict) {
-  if (dict.is_object()) dict.erase("rope_theta");
+inline Json hf_erase_base(Json dict) {
+  dict.erase("rope_theta");
   return dict;
 }
 
 /// Returns a dict whose old key "type" is renamed to "rope_type", unless both exist and differ.
-inline nlohmann::json hf_with_rope_type(nlohmann::json dict) {
+inline Json hf_with_rope_type(Json dict) {
   constexpr auto older = "type", newer = "rope_type";
-  if (!dict.is_object() || !dict.contains(older)) return dict;
+  if (!dict.contains(older)) return dict;
   if (!dict.contains(newer)) dict[newer] = dict[older];
-  const nlohmann::json &type = dict[older], &given = dict[newer];
+  const Json &type = dict[older], &given = dict[newer];
   const bool are_aliases = type.is_string() && given.is_string() &&
-                           hf_canonical_type(type, {}) == hf_canonical_type(given, {});
+                           hf_canonical_type(type.text(), {}) == hf_canonical_type(given.text(), {});
   if (type == given || are_aliases) dict.erase(older);
   return dict;
 }
 
 /// True if two dicts agree, up to the names of the type, and up to a base that the older form has
 /// beside the dict.
-inline bool hf_dicts_agree(const nlohmann::json& current, const nlohmann::json& legacy) {
-  const bool has_base = legacy.is_object() && legacy.contains("rope_theta");
+inline bool hf_dicts_agree(const Json& current, const Json& legacy) {
+  const bool has_base = legacy.contains("rope_theta");
   const auto newer = hf_with_rope_type(current), older = hf_with_rope_type(legacy);
   return newer == older || (!has_base && hf_erase_base(newer) == older);
 }
@@ -75,7 +73,7 @@ inline std::optional<double> hf_base_of_layer_type(const JsonKeys& config, const
 /// and transformers' conversion to global layers only.
 ///   Source: XiaomiMiMo/MiMo-V2-Flash, modeling_mimo_v2_flash.py; huggingface/transformers,
 ///           mimo_v2_flash/convert_mimo_v2_flash_weights_to_hf.py (019770d)
-inline void hf_reject_mimo_scaling(const JsonKeys& config, const nlohmann::json& dict,
+inline void hf_reject_mimo_scaling(const JsonKeys& config, const Json& dict,
                                    const std::string& name) {
   if (hf_rope_type(JsonKeys(dict, name), {}) == "default") return;
   config.reject(name,
@@ -103,7 +101,7 @@ inline void hf_reject_mistral4_magnitude(const JsonKeys& rope) {
 }
 
 /// Returns the default dict of the class, for files without scaling.
-inline nlohmann::json hf_class_rope(const JsonKeys& config, const HfTypeRope& rope,
+inline Json hf_class_rope(const JsonKeys& config, const HfTypeRope& rope,
                                     const std::string& type) {
   if (rope.must_have_dict) {
     fail<ConfigError>(JsonKeys::function,
@@ -120,7 +118,7 @@ inline nlohmann::json hf_class_rope(const JsonKeys& config, const HfTypeRope& ro
                                       ", which releases of the class read differently");
     }
   }
-  return rope.default_dict.empty() ? nlohmann::json::object() : parse_json(rope.default_dict);
+  return rope.default_dict.empty() ? Json::object() : parse_json(rope.default_dict);
 }
 
 }  // namespace detail

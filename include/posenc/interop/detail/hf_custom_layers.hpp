@@ -107,7 +107,7 @@ inline std::vector<std::string> hf_layer_types_from_list(const std::vector<Index
 inline void hf_read_exaone4_types(const JsonKeys& config, const HfTypeLayers& layers,
                                   ModelSettings& model) {
   const char* key = layers.period_key;
-  const nlohmann::json* pattern = config.find(key);
+  const Json* pattern = config.find(key);
   const auto given = config.texts("layer_types");
   if (config.has("sliding_window") && config.find("sliding_window") == nullptr) {
     // Every layer is global and has a rotary encoding.
@@ -200,14 +200,14 @@ inline void hf_read_cohere2_moe_types(const JsonKeys& config, const HfTypeLayers
 ///   Source: NVIDIA's configuration_decilm.py and block_config.py
 inline std::vector<std::optional<Index>> hf_attention_blocks(const JsonKeys& config) {
   constexpr auto key = "block_configs";
-  const nlohmann::json* blocks = config.find(key);
+  const Json* blocks = config.find(key);
   if (blocks == nullptr || !blocks->is_array() ||
-      static_cast<Index>(blocks->size()) != hf_layer_count(config).value_or(0)) {
+      static_cast<Index>(blocks->elements().size()) != hf_layer_count(config).value_or(0)) {
     config.reject(key, "must be a list with an entry for each layer");
   }
   std::vector<std::optional<Index>> groups;
-  for (const nlohmann::json& block : *blocks) {
-    const nlohmann::json* attention = JsonKeys(block, key).find("attention");
+  for (const Json& block : blocks->elements()) {
+    const Json* attention = JsonKeys(block, key).find("attention");
     if (attention == nullptr) config.reject(key, "must define the attention of each layer");
     const JsonKeys keys(*attention, "block_configs");
     const bool is_none = keys.flag("no_op").value_or(false);
@@ -216,8 +216,8 @@ inline std::vector<std::optional<Index>> hf_attention_blocks(const JsonKeys& con
     groups.push_back(is_none || is_linear
                          ? std::nullopt
                          : std::optional(keys.required("n_heads_in_group", group)));
-    keys.reject_unread([](const std::string&, const nlohmann::json& value) {
-      return value == false;  // the other keys are windows and sinks
+    keys.reject_unread([](const std::string&, const Json& value) {
+      return value.is_flag(false);  // the other keys are windows and sinks
     });
   }
   return groups;

@@ -7,8 +7,6 @@
 #include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -26,31 +24,28 @@ namespace detail {
 /// have and their classes remove.
 ///   Source: huggingface/transformers 5.24, convert_rope_params_to_dict() of CohereCompassTextConfig
 ///           and ZayaConfig
-inline void hf_drop_stray_rope_keys(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_drop_stray_rope_keys(const JsonKeys& keys, Json& config) {
   const auto [dict, name] = hf_rope_dict(keys);
   if (dict == nullptr) return;
-  const bool is_nested = std::any_of(dict->begin(), dict->end(),
-                                     [](const nlohmann::json& value) { return value.is_object(); });
-  if (!is_nested) return;
+  if (!hf_has_dicts(*dict)) return;
   for (const char* stray : {"rope_type", "rope_theta"}) config[name].erase(stray);
 }
 
 /// Rejects scaling in rope_parameters without a dict per layer type. Gemma 3's classes keep it
 /// without effect, while the same keys in rope_scaling scale global layers.
 ///   Source: huggingface/transformers 5.24, Gemma3TextConfig
-inline void hf_reject_flat_rope_parameters(const JsonKeys& keys, nlohmann::json&) {
+inline void hf_reject_flat_rope_parameters(const JsonKeys& keys, Json&) {
   constexpr auto name = "rope_parameters", key = "rope_type";
-  const nlohmann::json* dict = keys.find(name);
-  if (dict == nullptr || !dict->is_object() ||
-      dict->value(key, nlohmann::json("default")) == "default")
-    return;
+  const Json* dict = keys.find(name);
+  const Json* type = dict == nullptr ? nullptr : dict->find(key);
+  if (type == nullptr || type->is_text("default")) return;
   keys.reject(name, "must have a dict per layer type: the class ignores scaling outside of them");
 }
 
 /// Rejects a share of rotated channels that GPT-NeoX's class does not read: it reads rotary_pct, and
 /// the dict that it writes.
 ///   Source: huggingface/transformers 5.24, GPTNeoXConfig
-inline void hf_reject_unread_share(const JsonKeys& keys, nlohmann::json&) {
+inline void hf_reject_unread_share(const JsonKeys& keys, Json&) {
   constexpr auto key = "partial_rotary_factor";
   const auto [dict, name] = hf_rope_dict(keys);
   const bool is_repeated =
@@ -62,7 +57,7 @@ inline void hf_reject_unread_share(const JsonKeys& keys, nlohmann::json&) {
 /// Converts Zaya's layer types, each of which has a convolution of queries, keys and values before
 /// the rotation.
 ///   Source: huggingface/transformers 5.24, ZayaConfig and ZayaAttention
-inline void hf_set_zaya_types(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_set_zaya_types(const JsonKeys& keys, Json& config) {
   constexpr auto names = std::to_array<std::pair<const char*, const char*>>(
       {{"hybrid", full_attention}, {"hybrid_sliding", sliding_attention}});
   hf_drop_stray_rope_keys(keys, config);
@@ -70,8 +65,9 @@ inline void hf_set_zaya_types(const JsonKeys& keys, nlohmann::json& config) {
   const auto [dict, name] = hf_rope_dict(keys);
   if (dict == nullptr) return;
   for (const auto& [type, canonical] : names) {
-    if (!dict->contains(type)) continue;
-    config[name][canonical] = dict->at(type);
+    const Json* given = dict->find(type);
+    if (given == nullptr) continue;
+    config[name][canonical] = *given;
     config[name].erase(type);
   }
 }
@@ -89,39 +85,41 @@ inline std::optional<std::size_t> hf_layer_number(const std::string& text, std::
 /// Converts Gemma 4's widths and KV heads by layer, in files of transformers 5.24, to those of all
 /// global layers. A layer without an entry is as wide as local ones.
 ///   Source: huggingface/transformers 5.24, Gemma4TextConfig
-inline void hf_set_gemma4_layers(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_set_gemma4_layers(const JsonKeys& keys, Json& config) {
   constexpr auto part = "per_layer_config", width = "head_dim", groups = "num_key_value_heads";
-  const nlohmann::json* layers = keys.find(part);
+  const Json* layers = keys.find(part);
   if (layers == nullptr) return;
   if (!layers->is_object()) keys.reject(part, "must map layers to their keys");
   config.erase(part);
   const auto types = keys.required("layer_types", keys.texts("layer_types"));
   const auto global =
       static_cast<std::size_t>(std::count(types.begin(), types.end(), std::string(full_attention)));
-  for (const auto& [text, entry] : layers->items()) {
+  for (const auto& [text, entry] : layers->members()) {
     const auto number = hf_layer_number(text, types.size());
     if (!number) keys.reject(part, "has layers that the model lacks");
     if (types[*number] != full_attention) keys.reject(part, "has layers that are not global");
-    if (entry != layers->front()) keys.reject(part, "has global layers that differ");
+    if (entry != layers->members().begin()->second) keys.reject(part, "has global layers that differ");
   }
-  const bool is_empty = layers->empty() || global == 0;
-  if (!is_empty && layers->size() != global) keys.reject(part, "has global layers that differ");
-  const nlohmann::json nothing = nlohmann::json::object();
-  const JsonKeys entry(is_empty ? nothing : layers->front(), part);
+  const bool is_empty = layers->members().empty() || global == 0;
+  if (!is_empty && layers->members().size() != global) keys.reject(part, "has global layers that differ");
+  const Json nothing = Json::object();
+  const JsonKeys entry(is_empty ? nothing : layers->members().begin()->second, part);
   const auto given = entry.integer(width);
-  const nlohmann::json shared = config.contains(width) ? config[width] : nlohmann::json(256);
+  const Json* shared = config.find(width);
   hf_set_canonical(config, entry, width, "global_head_dim",
-                   given ? nlohmann::json(*given) : shared);
+                   given              ? Json(*given)
+                   : shared != nullptr ? *shared
+                                       : Json(256));
   if (const auto value = entry.integer(groups)) {
     hf_set_canonical(config, entry, groups, "num_global_key_value_heads", *value);
     config["attention_k_eq_v"] = true;  // the override applies regardless
   }
-  entry.reject_unread([](const std::string&, const nlohmann::json&) { return false; });
+  entry.reject_unread([](const std::string&, const Json&) { return false; });
 }
 
 /// Adds EmbeddingGemma 2's default number of KV heads in global layers, which only its class gives.
 ///   Source: huggingface/transformers 5.24, EmbeddingGemma2TextConfig
-inline void hf_set_embedding_gemma2_layers(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_set_embedding_gemma2_layers(const JsonKeys& keys, Json& config) {
   constexpr auto groups = "num_global_key_value_heads";
   if (keys.find("per_layer_config") == nullptr) {
     if (keys.find(groups) == nullptr) config[groups] = 1;
@@ -132,17 +130,17 @@ inline void hf_set_embedding_gemma2_layers(const JsonKeys& keys, nlohmann::json&
 
 /// Adds the default layer types of a class: type_of(layer, layers).
 template <class TypeOf>
-void hf_add_layer_types(const JsonKeys& keys, nlohmann::json& config, const TypeOf& type_of) {
+void hf_add_layer_types(const JsonKeys& keys, Json& config, const TypeOf& type_of) {
   const auto layers = hf_layer_count(keys);
   if (!layers || keys.find("layer_types") != nullptr) return;
-  auto types = nlohmann::json::array();
+  Json types = Json::array();
   for (Index i = 0; i < *layers; ++i) types.push_back(type_of(i, *layers));
   config["layer_types"] = types;
 }
 
 /// Adds Flint's default layer types. Layers that see all keys have no rotary encoding.
 ///   Source: huggingface/transformers 5.24, FlintConfig and FlintAttention
-inline void hf_set_flint_types(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_set_flint_types(const JsonKeys& keys, Json& config) {
   hf_add_layer_types(keys, config, [](Index layer, Index layers) {
     const bool is_global = layer < 2 || layer % 4 == 1 || layer == layers - 1;
     return is_global ? full_attention : sliding_attention;
@@ -151,7 +149,7 @@ inline void hf_set_flint_types(const JsonKeys& keys, nlohmann::json& config) {
 
 /// Adds LFM3's default layer types.
 ///   Source: huggingface/transformers 5.24, Lfm3Config
-inline void hf_set_lfm3_types(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_set_lfm3_types(const JsonKeys& keys, Json& config) {
   hf_add_layer_types(keys, config, [](Index layer, Index) {
     return layer % 4 == 2                ? full_attention
            : layer % 4 == 0 && layer > 0 ? sliding_attention
@@ -161,7 +159,7 @@ inline void hf_set_lfm3_types(const JsonKeys& keys, nlohmann::json& config) {
 
 /// Adds the default multiplier of Granite Docling's scores, which differs from Granite's.
 ///   Source: huggingface/transformers 5.24, GraniteDoclingTextConfig
-inline void hf_set_docling_multiplier(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_set_docling_multiplier(const JsonKeys& keys, Json& config) {
   constexpr auto key = "attention_multiplier";
   if (keys.find(key) == nullptr) config[key] = 0.015625;
 }

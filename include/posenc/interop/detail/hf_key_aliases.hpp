@@ -7,8 +7,6 @@
 #include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -26,19 +24,19 @@ POSENC_BEGIN
 namespace detail {
 
 /// Adds the usual name of a key. Another value under that name is an error.
-inline void hf_set_canonical(nlohmann::json& config, const JsonKeys& keys, const std::string& key,
-                             const std::string& canonical, const nlohmann::json& value) {
-  const auto at = config.find(canonical);
-  if (at != config.end() && !at->is_null() && *at != value) {
+inline void hf_set_canonical(Json& config, const JsonKeys& keys, const std::string& key,
+                             const std::string& canonical, const Json& value) {
+  const Json* given = config.find(canonical);
+  if (given != nullptr && !given->is_null() && *given != value) {
     keys.reject(key, "contradicts " + canonical);
   }
   config[canonical] = value;
 }
 
 /// Converts the dict that InternLM's first models of 20B have.
-inline void hf_set_internlm_rule(const JsonKeys& whole, nlohmann::json& config) {
+inline void hf_set_internlm_rule(const JsonKeys& whole, Json& config) {
   constexpr auto part = "rotary";
-  const nlohmann::json* nested = whole.find(part);
+  const Json* nested = whole.find(part);
   if (nested == nullptr || !nested->is_object()) return;
   config.erase(part);
   const JsonKeys keys(*nested, part);
@@ -48,7 +46,8 @@ inline void hf_set_internlm_rule(const JsonKeys& whole, nlohmann::json& config) 
   if (type != "origin" && type != "dynamic") keys.reject("type", "has an unknown value");
   const double factor = keys.real("scaling_factor").value_or(1);
   if (type == "dynamic") {
-    hf_set_canonical(config, keys, "type", "rope_scaling", {{"type", type}, {"factor", factor}});
+    hf_set_canonical(config, keys, "type", "rope_scaling",
+                     Json::object({{"type", type}, {"factor", factor}}));
   }
   keys.reject_unread(hf_is_ignorable);
 }
@@ -56,7 +55,7 @@ inline void hf_set_internlm_rule(const JsonKeys& whole, nlohmann::json& config) 
 /// Converts TeleChat's settings. The base is scaled for texts of the trained length. Beyond that it
 /// grows with the text, which is not supported.
 ///   Source: Tele-AI's modeling_telechat.py, RotaryEmbedding, for texts up to training_seqlen
-inline void hf_set_telechat_rule(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_set_telechat_rule(const JsonKeys& keys, Json& config) {
   const auto base = keys.integer("base_seqlen"), trained = keys.integer("training_seqlen");
   if (trained) config["max_position_embeddings"] = *trained;
   if (trained && !base) {
@@ -69,13 +68,13 @@ inline void hf_set_telechat_rule(const JsonKeys& keys, nlohmann::json& config) {
   int steps = 0;
   while (*base <= (*trained - 1) >> steps) ++steps;
   const double alpha = std::ldexp(1.0, steps + 1) - 1;
-  config["rope_scaling"] = {{"type", "dynamic"}, {"alpha", alpha}};
+  config["rope_scaling"] = Json::object({{"type", "dynamic"}, {"alpha", alpha}});
 }
 
 /// Returns the rope dict under either name, and that name; {nullptr, nullptr} if there is none.
-inline std::pair<const nlohmann::json*, const char*> hf_rope_dict(const JsonKeys& keys) {
+inline std::pair<const Json*, const char*> hf_rope_dict(const JsonKeys& keys) {
   for (const char* name : {"rope_parameters", "rope_scaling"}) {
-    const nlohmann::json* dict = keys.find(name);
+    const Json* dict = keys.find(name);
     if (dict != nullptr && dict->is_object()) return {dict, name};
   }
   return {nullptr, nullptr};
@@ -85,7 +84,7 @@ inline std::pair<const nlohmann::json*, const char*> hf_rope_dict(const JsonKeys
 /// unscaled.
 ///   Source: huggingface/transformers, molmo2/configuration_molmo2.py (05c6ac4); allenai/molmo2,
 ///           the conversion of its checkpoints
-inline void hf_set_molmo2_scaling(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_set_molmo2_scaling(const JsonKeys& keys, Json& config) {
   constexpr auto list = "rope_scaling_layers";
   const auto given = keys.integers(list);
   config.erase(list);
@@ -95,38 +94,39 @@ inline void hf_set_molmo2_scaling(const JsonKeys& keys, nlohmann::json& config) 
   const auto scaled = hf_listed_layers(keys, list, layers);
   const auto types = hf_layer_types_from_list(scaled, *layers, full_attention, unscaled_attention);
   if (std::find(types.begin(), types.end(), unscaled_attention) == types.end()) return;
-  auto plain = nlohmann::json::object();
-  if (dict->contains("rope_theta")) plain["rope_theta"] = dict->at("rope_theta");
+  Json plain = Json::object();
+  if (const Json* base = dict->find("rope_theta")) plain["rope_theta"] = *base;
   if (scaled.empty()) {
     config[name] = plain;
     return;
   }
   hf_set_canonical(config, keys, list, "layer_types", types);
-  nlohmann::json scaling = *dict;
+  Json scaling = *dict;
   constexpr auto length = "original_max_position_embeddings";
   if (const auto beside = keys.integer(length); beside && scaling.contains(length)) {
     scaling[length] = *beside;  // precedes that of a single dict, as the file has it
   }
-  config[name] = {{full_attention, scaling}, {unscaled_attention, plain}};
+  config[name] = Json::object({{full_attention, scaling}, {unscaled_attention, plain}});
 }
 
 /// Converts HunyuanVL's sections, which are those of XD-RoPE even if called mrope_section.
 ///   Source: huggingface/transformers, hunyuan_vl/configuration_hunyuan_vl.py (043bb8d)
-inline void hf_set_xdrope_section(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_set_xdrope_section(const JsonKeys& keys, Json& config) {
   constexpr auto newer = "mrope_section", canonical = "xdrope_section";
   for (const char* name : {"rope_parameters", "rope_scaling"}) {
-    const nlohmann::json* dict = keys.find(name);
-    if (dict == nullptr || !dict->is_object() || !dict->contains(newer)) continue;
-    nlohmann::json& renamed = config[name];
-    hf_set_canonical(renamed, JsonKeys(*dict, name), newer, canonical, dict->at(newer));
+    const Json* dict = keys.find(name);
+    const Json* sections = dict == nullptr ? nullptr : dict->find(newer);
+    if (sections == nullptr) continue;
+    Json& renamed = config[name];
+    hf_set_canonical(renamed, JsonKeys(*dict, name), newer, canonical, *sections);
     renamed.erase(newer);
   }
 }
 
 /// Converts DBRX's attention settings, which are nested in a dict.
-inline void hf_set_dbrx_attention(const JsonKeys& whole, nlohmann::json& config) {
+inline void hf_set_dbrx_attention(const JsonKeys& whole, Json& config) {
   constexpr auto part = "attn_config";
-  const nlohmann::json* nested = whole.find(part);
+  const Json* nested = whole.find(part);
   if (nested == nullptr) return;
   config.erase(part);
   const JsonKeys keys(*nested, part);
@@ -142,7 +142,7 @@ inline void hf_set_dbrx_attention(const JsonKeys& whole, nlohmann::json& config)
 
 /// Converts JetMoE's heads: there is a set of query heads, as many as KV heads, per expert of a
 /// token.
-inline void hf_set_jetmoe_heads(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_set_jetmoe_heads(const JsonKeys& keys, Json& config) {
   const Index groups = keys.integer("num_key_value_heads").value_or(16);
   const Index experts = keys.any_of<Index>({"num_experts_per_tok", "moe_top_k"}).value_or(2);
   if (groups < 1 || groups > 4096 || experts < 1 || experts > 4096) {
@@ -155,17 +155,17 @@ inline void hf_set_jetmoe_heads(const JsonKeys& keys, nlohmann::json& config) {
 
 /// Returns layer types from a list of marks: `marked` where the mark is not 0, full_attention
 /// elsewhere.
-inline nlohmann::json hf_layer_types_from_marks(const std::vector<Index>& marks,
+inline Json hf_layer_types_from_marks(const std::vector<Index>& marks,
                                                 const char* marked) {
-  auto types = nlohmann::json::array();
+  Json types = Json::array();
   for (const Index mark : marks) types.push_back(mark != 0 ? marked : "full_attention");
   return types;
 }
 
 /// Converts MiniMax-M3's marks of layers that see only some blocks of keys.
-inline void hf_set_sparse_layers(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_set_sparse_layers(const JsonKeys& keys, Json& config) {
   constexpr auto part = "sparse_attention_config";
-  const nlohmann::json* nested = keys.find(part);
+  const Json* nested = keys.find(part);
   config.erase(part);  // other keys of the part say how keys are chosen
   if (nested == nullptr || keys.find("layer_types") != nullptr) return;
   const auto sparse = JsonKeys(*nested, part).integers("sparse_attention_freq");
@@ -173,7 +173,7 @@ inline void hf_set_sparse_layers(const JsonKeys& keys, nlohmann::json& config) {
 }
 
 /// Converts MiniCPM's InfLLM v2, which chooses blocks of keys in all layers.
-inline void hf_set_minicpm_layers(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_set_minicpm_layers(const JsonKeys& keys, Json& config) {
   constexpr auto part = "sparse_config", count = "num_hidden_layers";
   config.erase(part);  // its keys say how blocks are chosen
   if (keys.find(part) == nullptr) return;
@@ -183,7 +183,7 @@ inline void hf_set_minicpm_layers(const JsonKeys& keys, nlohmann::json& config) 
 }
 
 /// Converts SmallThinker's marks of layers with a window.
-inline void hf_set_window_layers(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_set_window_layers(const JsonKeys& keys, Json& config) {
   constexpr auto list = "sliding_window_layout";
   keys.required("rope_layout", keys.integers("rope_layout"));
   config["layer_types"] =
@@ -193,7 +193,7 @@ inline void hf_set_window_layers(const JsonKeys& keys, nlohmann::json& config) {
 
 /// Removes keys of MolmoE's files, which hold every setting of OLMo's code, including other blocks
 /// and images.
-inline void hf_drop_molmo_keys(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_drop_molmo_keys(const JsonKeys& keys, Json& config) {
   if (keys.text("rope_impl").value_or("llama") == "interleave") {
     keys.reject("rope_impl", "is interleave, which is not supported in this model");
   }
@@ -207,7 +207,7 @@ inline void hf_drop_molmo_keys(const JsonKeys& keys, nlohmann::json& config) {
 /// knows.
 ///   Source: huggingface/transformers, remap_legacy_layer_types()
 inline void hf_rename_layer_types(
-    const JsonKeys& keys, nlohmann::json& config,
+    const JsonKeys& keys, Json& config,
     std::initializer_list<std::pair<std::string_view, std::string_view>> names) {
   for (const char* list : {"layer_types", "layers_block_type"}) {
     auto types = keys.texts(list);
@@ -221,13 +221,13 @@ inline void hf_rename_layer_types(
   }
 }
 
-inline void hf_set_granite_hybrid_types(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_set_granite_hybrid_types(const JsonKeys& keys, Json& config) {
   hf_rename_layer_types(keys, config,
                         {{"linear_attention", "mamba"}, {"full_attention", "attention"}});
 }
 
 /// Renames types of layers whose keys an indexer chooses, as it does in files without a list.
-inline void hf_set_indexed_types(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_set_indexed_types(const JsonKeys& keys, Json& config) {
   hf_rename_layer_types(
       keys, config,
       {{"indexed_attention", "full_attention"}, {"deepseek_sparse_attention", "full_attention"}});
@@ -237,7 +237,7 @@ inline void hf_set_indexed_types(const JsonKeys& keys, nlohmann::json& config) {
 /// attention.
 ///   Source: huggingface/transformers, qwen4_exp/configuration_qwen4_exp.py (075d0ae) and
 ///           modular_qwen4_exp.py (01377e7)
-inline void hf_set_qwen4_types(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_set_qwen4_types(const JsonKeys& keys, Json& config) {
   hf_rename_layer_types(keys, config,
                         {{"hybrid_indexed", "full_attention"},
                          {"indexed_attention", "full_attention"},
@@ -246,17 +246,19 @@ inline void hf_set_qwen4_types(const JsonKeys& keys, nlohmann::json& config) {
 }
 
 /// Converts Bamba's list of attention layers, by index or by type.
-inline void hf_set_bamba_types(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_set_bamba_types(const JsonKeys& keys, Json& config) {
   constexpr auto indices = "attn_layer_indices";
   hf_set_granite_hybrid_types(keys, config);
   for (const char* list : {"layer_types", "layers_block_type"}) {
-    const auto at = config.find(list);
-    if (at == config.end() || at->is_null()) continue;
-    auto attending = nlohmann::json::array();
-    for (std::size_t i = 0; i < at->size(); ++i) {
-      const bool attends = (*at)[i] == "attention";
-      if (!attends && (*at)[i] != "mamba") keys.reject(list, "has an unknown type");
-      if (attends) attending.push_back(i);
+    const Json* types = config.find(list);
+    if (types == nullptr || types->is_null()) continue;
+    Json attending = Json::array();
+    Index layer = 0;
+    for (const Json& type : types->elements()) {
+      const bool attends = type.is_text("attention");
+      if (!attends && !type.is_text("mamba")) keys.reject(list, "has an unknown type");
+      if (attends) attending.push_back(layer);
+      ++layer;
     }
     config.erase(list);
     hf_set_canonical(config, keys, list, indices, attending);
@@ -264,7 +266,7 @@ inline void hf_set_bamba_types(const JsonKeys& keys, nlohmann::json& config) {
 }
 
 /// Removes Falcon-H1's layer types: every layer has attention and a state space in parallel.
-inline void hf_drop_falcon_h1_types(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_drop_falcon_h1_types(const JsonKeys& keys, Json& config) {
   for (const char* list : {"layer_types", "layers_block_type"}) {
     for (const auto& type : keys.texts(list).value_or(std::vector<std::string>{})) {
       if (type != "hybrid") keys.reject(list, "has a type other than hybrid");
@@ -276,7 +278,7 @@ inline void hf_drop_falcon_h1_types(const JsonKeys& keys, nlohmann::json& config
 /// Converts LongCat-Flash's layer count: it counts layers that attend twice, with equal settings.
 /// Rejects a file that switches the factors of latents off, or that lacks their switches although
 /// it must have them.
-inline void hf_convert_longcat(const JsonKeys& keys, nlohmann::json& config,
+inline void hf_convert_longcat(const JsonKeys& keys, Json& config,
                                bool must_have_switches) {
   constexpr auto method = "attention_method";
   if (keys.text(method).value_or("MLA") != "MLA") keys.reject(method, "must be MLA");
@@ -303,13 +305,13 @@ inline void hf_convert_longcat(const JsonKeys& keys, nlohmann::json& config,
 /// no switches for them.
 ///   Source: huggingface/transformers, longcat_flash/configuration_longcat_flash.py (008e574) and
 ///           modular_longcat_flash.py (0469a35)
-inline void hf_set_longcat_layers(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_set_longcat_layers(const JsonKeys& keys, Json& config) {
   hf_convert_longcat(keys, config, false);
 }
 
 /// Converts LongCat-Flash with n-grams, which transformers' class does not cover: its files must
 /// have the switches. A nested part that names no type may omit them.
-inline void hf_set_longcat_ngram_layers(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_set_longcat_ngram_layers(const JsonKeys& keys, Json& config) {
   hf_convert_longcat(keys, config, !keys.text("model_type").value_or("").empty());
 }
 
@@ -317,18 +319,18 @@ inline void hf_set_longcat_ngram_layers(const JsonKeys& keys, nlohmann::json& co
 /// their heads are twice as wide.
 ///   Source: huggingface/transformers, zamba2/configuration_zamba2.py (02f5807) and
 ///           modular_zamba2.py (00511f5)
-inline void hf_set_zamba2_layers(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_set_zamba2_layers(const JsonKeys& keys, Json& config) {
   constexpr auto canonical = "layers_block_type", long_key = "use_long_context",
                  turns_key = "use_mem_rope";
   constexpr Index max_hidden = Index{1} << 32;
   if (keys.flag(long_key).value_or(false)) {
     keys.reject(long_key, "is true, which releases of the class read differently");
   }
-  std::optional<nlohmann::json> types;
+  std::optional<Json> types;
   for (const char* list : {canonical, "layer_types"}) {
     const auto given = keys.texts(list);
     if (!given) continue;
-    auto converted = nlohmann::json::array();
+    Json converted = Json::array();
     for (const auto& type : *given) {
       if (type != "hybrid" && type != "mamba" && type != "linear_attention") {
         keys.reject(list, "has the type '" + type + "', which is unknown in this model");
@@ -361,9 +363,10 @@ inline void hf_set_zamba2_layers(const JsonKeys& keys, nlohmann::json& config) {
 }
 
 /// Removes scaling settings of Grok 2's files, whose type has no scaling.
-inline void hf_drop_grok_scaling(const JsonKeys& keys, nlohmann::json& config) {
+inline void hf_drop_grok_scaling(const JsonKeys& keys, Json& config) {
   constexpr auto key = "rope_type", cap = "attn_logit_softcapping";
-  if (config.contains(cap) && config[cap].is_null()) config.erase(cap);  // equivalent to no key
+  const Json* given = config.find(cap);
+  if (given != nullptr && given->is_null()) config.erase(cap);  // equivalent to no key
   const auto type = keys.text(key);
   if (!type) return;
   if (*type != "original") keys.reject(key, "has a value that is not supported");
@@ -378,20 +381,21 @@ inline void hf_drop_grok_scaling(const JsonKeys& keys, nlohmann::json& config) {
 /// Returns the type that a file means if its model_type is ambiguous or that of another model.
 inline std::string hf_resolved_type(const JsonKeys& keys, const std::string& type) {
   const auto has_class = [&keys](std::string_view name) {
-    const nlohmann::json* classes = keys.find("architectures");
-    return classes != nullptr && classes->is_array() &&
-           std::find(classes->begin(), classes->end(), std::string(name)) != classes->end();
+    const Json* classes = keys.find("architectures");
+    return classes != nullptr &&
+           std::any_of(classes->elements().begin(), classes->elements().end(),
+                       [name](const Json& one) { return one.is_text(name); });
   };
   // Grok 2's files name a type of image captioning models.
   if (type == "git" && has_class("Grok1ForCausalLM")) return "grok-2";
   // Jina's third embedding model has its own code.
-  const nlohmann::json* encoding = keys.find("position_embedding_type");
-  if (type == "xlm-roberta" && encoding != nullptr && *encoding == "rotary") {
+  const Json* encoding = keys.find("position_embedding_type");
+  if (type == "xlm-roberta" && encoding != nullptr && encoding->is_text("rotary")) {
     return "jina_embeddings_v3";
   }
   // Without latent attention the model has Llama's attention.
-  const nlohmann::json* latent = keys.find("use_mla");
-  if (type == "deepseek_v2" && latent != nullptr && *latent == false &&
+  const Json* latent = keys.find("use_mla");
+  if (type == "deepseek_v2" && latent != nullptr && latent->is_flag(false) &&
       keys.integer("qk_rope_head_dim").value_or(0) == 0) {
     return "deepseek";
   }

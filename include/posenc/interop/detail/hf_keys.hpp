@@ -5,8 +5,6 @@
 #include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/detail/names.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -101,15 +99,21 @@ inline constexpr auto hf_neutral_values = std::to_array<HfNeutralValue>({
 inline constexpr auto hf_ignored_key_suffixes =
     std::to_array<std::string_view>({"_bias", "_dtype", "_eps"});
 
+/// True if an object has a value that is an object, as rope dicts with one dict per layer type.
+inline bool hf_has_dicts(const Json& object) {
+  return std::any_of(object.members().begin(), object.members().end(),
+                     [](const auto& member) { return member.second.is_object(); });
+}
+
 /// True if a key may stay unread: its name suggests no effect, it is known to have none, or its
 /// value has none.
-inline bool hf_is_ignorable(std::string_view key, const nlohmann::json& value) {
+inline bool hf_is_ignorable(std::string_view key, const Json& value) {
   if (const HfNeutralValue* neutral = find_row(hf_neutral_values, key)) {
-    if (value.is_boolean()) return value.get<bool>() == (neutral->value != 0);
-    return value.is_number() && value.get<double>() == neutral->value;
+    if (value.is_boolean()) return value.flag() == (neutral->value != 0);
+    return value.is_equal(neutral->value);
   }
   if (lists_name(hf_ignored_keys, key)) return true;
-  if (key == "per_layer_config" && value.is_object() && value.empty()) return true;
+  if (key == "per_layer_config" && value.is_object() && value.members().empty()) return true;
   const bool sounds_like_ours =
       key.substr(0, 4) == "rope" || contains_one_of(hf_position_and_score_words, key);
   if (!sounds_like_ours) return true;

@@ -28,10 +28,10 @@ inline constexpr std::string_view hf_optional_list = "no_rope_layers";
 inline void hf_check_list_lengths(const JsonKeys& config, bool may_be_longer) {
   const auto layers = hf_layer_count(config);
   for (const char* key : hf_per_layer_lists) {
-    const nlohmann::json* list = layers ? config.peek(key) : nullptr;
+    const Json* list = layers ? config.peek(key) : nullptr;
     if (list == nullptr || !list->is_array()) continue;
-    if (list->empty() && key == hf_optional_list) continue;
-    const auto size = static_cast<Index>(list->size());
+    if (list->elements().empty() && key == hf_optional_list) continue;
+    const auto size = static_cast<Index>(list->elements().size());
     if (may_be_longer ? size < *layers : size != *layers) {
       config.reject(key, "has " + std::to_string(size) + " entries for " + std::to_string(*layers) +
                              " layers");

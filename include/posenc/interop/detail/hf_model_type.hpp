@@ -2,9 +2,8 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/interop/detail/json.hpp>
 #include <posenc/rotary/pairing.hpp>
-
-#include <nlohmann/json.hpp>
 
 #include <optional>
 #include <string_view>
@@ -238,7 +237,7 @@ struct HfTypeFile {
   std::string_view key_aliases = {};  ///< keys with other names, as alias=canonical
   /// Converts what needs more than other names: convert(keys of the file, configuration that is
   /// read instead).
-  void (*convert)(const JsonKeys& keys, nlohmann::json& config) = nullptr;
+  void (*convert)(const JsonKeys& keys, Json& config) = nullptr;
   /// Keys that may stay unread, because they have no effect in this type.
   std::string_view ignored_keys = {};
   std::string_view encoding = "rope";  ///< default of position_embedding_type

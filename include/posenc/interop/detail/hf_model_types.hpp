@@ -10,8 +10,6 @@
 #include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/detail/names.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,13 +25,13 @@ inline const HfModelType* find_hf_model_type(std::string_view name) {
 }
 
 /// Returns a configuration in which the usual names replace those of its type.
-inline nlohmann::json hf_with_canonical_names(nlohmann::json config, const HfTypeFile& file) {
-  const nlohmann::json given = config;
+inline Json hf_with_canonical_names(Json config, const HfTypeFile& file) {
+  const Json given = config;
   const JsonKeys keys(given, "the configuration");
   for_each_name(file.key_aliases, [&](std::string_view pair) {
     const std::size_t sign = pair.find('=');
     const std::string alias(pair.substr(0, sign)), canonical(pair.substr(sign + 1));
-    const nlohmann::json* value = keys.find(alias);
+    const Json* value = keys.find(alias);
     if (value == nullptr) return;
     hf_set_canonical(config, keys, alias, canonical, *value);
     config.erase(alias);
@@ -43,7 +41,7 @@ inline nlohmann::json hf_with_canonical_names(nlohmann::json config, const HfTyp
 }
 
 /// Returns a part to which the default sizes of its class are added where it omits them.
-inline nlohmann::json hf_with_default_sizes(nlohmann::json part, const HfDefaultSizes& sizes) {
+inline Json hf_with_default_sizes(Json part, const HfDefaultSizes& sizes) {
   for (const auto& [key, value] :
        {std::pair("hidden_size", sizes.hidden_size), std::pair("num_attention_heads", sizes.heads),
         std::pair("num_hidden_layers", sizes.layers),

@@ -6,8 +6,6 @@
 #include <posenc/interop/detail/hf_keys.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -42,7 +40,7 @@ inline constexpr auto hf_part_types = std::to_array<HfPartType>({
 });
 
 /// True if a value of a configuration describes a model.
-inline bool hf_is_part(const std::string& key, const nlohmann::json& value) {
+inline bool hf_is_part(const std::string& key, const Json& value) {
   constexpr auto names = std::to_array<std::string_view>(
       {"audio_config", "language_config", "llm_config", "talker_config", "text_config",
        "thinker_config", "vision_config"});
@@ -57,11 +55,11 @@ inline bool hf_is_part(const std::string& key, const nlohmann::json& value) {
 }
 
 /// Adds the paths of the parts of a configuration, in depth-first order.
-inline void hf_add_parts(const nlohmann::json& config, const std::string& path, int max_depth,
+inline void hf_add_parts(const Json& config, const std::string& path, int max_depth,
                          std::vector<std::string>& parts) {
   constexpr std::size_t max_parts = 64;
   if (max_depth == 0 || !config.is_object()) return;
-  for (const auto& [key, value] : config.items()) {
+  for (const auto& [key, value] : config.members()) {
     if (!hf_is_part(key, value) || parts.size() == max_parts) continue;
     parts.push_back(path + key);
     hf_add_parts(value, path + key + '.', max_depth - 1, parts);
@@ -69,7 +67,7 @@ inline void hf_add_parts(const nlohmann::json& config, const std::string& path, 
 }
 
 /// Returns the paths of the parts of a configuration.
-inline std::vector<std::string> hf_parts(const nlohmann::json& config) {
+inline std::vector<std::string> hf_parts(const Json& config) {
   constexpr int max_depth = 4;
   std::vector<std::string> parts;
   hf_add_parts(config, "", max_depth, parts);
@@ -78,14 +76,14 @@ inline std::vector<std::string> hf_parts(const nlohmann::json& config) {
 
 /// Part of a configuration, and the model type that its place gives it if it names none.
 struct HfPart {
-  const nlohmann::json* config;
+  const Json* config;
   std::string path = {}, default_type = {};
 };
 
 /// Returns the part with this path of keys. The path of a text model is that of the part around it,
 /// whose type defines the text model's.
 ///   Throws: ConfigError that lists the parts if there is none, and for vision_config
-inline HfPart hf_named_part(const nlohmann::json& config, std::string_view path) {
+inline HfPart hf_named_part(const Json& config, std::string_view path) {
   constexpr auto text_models =
       std::to_array<std::string_view>({"language_config", "llm_config", "text_config"});
   HfPart part{&config};
@@ -94,7 +92,7 @@ inline HfPart hf_named_part(const nlohmann::json& config, std::string_view path)
     const std::string key(rest.substr(0, end));
     rest.remove_prefix((std::min)(end + 1, rest.size()));
     const JsonKeys keys(*part.config, "the configuration");
-    const nlohmann::json* inner = keys.find(key);
+    const Json* inner = keys.find(key);
     if (inner == nullptr || !inner->is_object()) {
       std::string list;
       for (const std::string& one : hf_parts(config)) list += (list.empty() ? "" : ", ") + one;

@@ -16,8 +16,6 @@
 #include <posenc/interop/rotary_settings.hpp>
 #include <posenc/rotary/pair_axes.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -57,18 +55,18 @@ class HfRotary : protected HfWidths {
 
   /// Reads the rope dict, or one dict per layer type.
   void read_layers() {
-    const nlohmann::json* current = dict_of("rope_parameters");
-    const nlohmann::json* legacy = dict_of("rope_scaling");
+    const Json* current = dict_of("rope_parameters");
+    const Json* legacy = dict_of("rope_scaling");
     if (current != nullptr && legacy != nullptr && !hf_dicts_agree(*current, *legacy)) {
       fail<ConfigError>(JsonKeys::function,
                         "rope_parameters and rope_scaling are both given, and differ");
     }
-    const nlohmann::json* given = current != nullptr ? current : legacy;
+    const Json* given = current != nullptr ? current : legacy;
     const std::string name = current != nullptr ? "rope_parameters" : "rope_scaling";
-    const nlohmann::json nothing = nlohmann::json::object();
-    const nlohmann::json default_dict =
-        given == nullptr ? hf_class_rope(config_, type_.rope, model_.model_type) : nlohmann::json();
-    const nlohmann::json& dict = given != nullptr ? *given : default_dict;
+    const Json nothing = Json::object();
+    const Json default_dict =
+        given == nullptr ? hf_class_rope(config_, type_.rope, model_.model_type) : Json();
+    const Json& dict = given != nullptr ? *given : default_dict;
 
     if (given != nullptr)
       hf_check_all_beside(config_, type_.rope.bases, JsonKeys(dict, name).object(), name);
@@ -78,7 +76,7 @@ class HfRotary : protected HfWidths {
     if (form == HfLayers::Step35) return read_step35_layers(dict, name);
     if (form == HfLayers::GraniteSwa) return read_granite_swa_layers(dict, name);
     if (is_nested_) {
-      for (const auto& [layer_type, parameters] : dict.items()) {
+      for (const auto& [layer_type, parameters] : dict.members()) {
         if (parameters.is_null() && type_.rope.null_is_no_rotary) {
           model_.types_without_rotary.push_back(layer_type);
         }
@@ -115,35 +113,37 @@ class HfRotary : protected HfWidths {
   }
 
   /// Returns a rope dict, or nullptr for null and false.
-  const nlohmann::json* dict_of(const char* key) const {
-    const nlohmann::json* given = config_.find(key);
-    return given != nullptr && *given == false ? nullptr : given;
+  const Json* dict_of(const char* key) const {
+    const Json* given = config_.find(key);
+    return given != nullptr && given->is_flag(false) ? nullptr : given;
   }
 
   /// Reads DeepSeek-V4's dict. Local layers are unscaled. Layers with compressed keys have scaling
   /// and their own base. The factor of cos and sin is 1 in all layers.
-  void read_deepseek_v4_layers(const nlohmann::json& dict, const std::string& name) {
-    const nlohmann::json nothing = nlohmann::json::object();
+  void read_deepseek_v4_layers(const Json& dict, const std::string& name) {
+    const Json nothing = Json::object();
     const JsonKeys parts(dict, name);
-    const nlohmann::json* main = is_nested_ ? parts.find("main") : nullptr;
-    const nlohmann::json* compress = is_nested_ ? parts.find("compress") : &dict;
-    if (is_nested_ && (main == nullptr || compress == nullptr || dict.size() != 2)) {
+    const Json* main = is_nested_ ? parts.find("main") : nullptr;
+    const Json* compress = is_nested_ ? parts.find("compress") : &dict;
+    if (is_nested_ && (main == nullptr || compress == nullptr || dict.members().size() != 2)) {
       config_.reject(name, "must have main and compress, or neither");
     }
     if (!is_nested_ && parts.find("rope_theta") != nullptr) {
       config_.reject(name, "has one rope_theta, which cannot apply to both types of layers");
     }
-    nlohmann::json scaled = *compress;
+    Json scaled = *compress;
     if (JsonKeys(scaled, name).find("type") != nullptr ||
         JsonKeys(scaled, name).find("rope_type") != nullptr) {
-      const nlohmann::json plain = "default";
-      const bool is_plain =
-          scaled.value("rope_type", plain) == plain && scaled.value("type", plain) == plain;
+      const auto is_default = [&scaled](const char* key) {
+        const Json* type = scaled.find(key);
+        return type == nullptr || type->is_text("default");
+      };
+      const bool is_plain = is_default("rope_type") && is_default("type");
       if (!is_plain && !scaled.contains("attention_factor")) scaled["attention_factor"] = 1.0;
     }
     // The share of the whole head repeats qk_rope_head_dim.
-    nlohmann::json turned = main != nullptr ? *main : nothing;
-    for (nlohmann::json* one : {&turned, &scaled}) {
+    Json turned = main != nullptr ? *main : nothing;
+    for (Json* one : {&turned, &scaled}) {
       const auto share = JsonKeys(*one, name).real("partial_rotary_factor");
       if (share && hf_width_of_share(head_dim_, *share) != rotary_width_) {
         config_.reject(name, "has a partial_rotary_factor that contradicts qk_rope_head_dim");
@@ -156,17 +156,17 @@ class HfRotary : protected HfWidths {
   }
 
   /// Reads Step 3.5's lists of type, base and rotary share of each layer.
-  void read_step35_layers(const nlohmann::json& dict, const std::string& name) {
+  void read_step35_layers(const Json& dict, const std::string& name) {
     const auto types = hf_step35_types(config_);
     if (is_nested_) {  // the form in which transformers saves them
-      for (const auto& [type, parameters] : dict.items()) {
+      for (const auto& [type, parameters] : dict.members()) {
         if (parameters.is_null() || parameters.is_number()) continue;
         add_layer(type, parameters, name + "." + type, base_of(type));
       }
       model_.layer_types = types;
       return hf_read_use_rope_layers(config_, model_);
     }
-    const nlohmann::json* base = config_.find("rope_theta");
+    const Json* base = config_.find("rope_theta");
     const bool is_list = base != nullptr && base->is_array();
     const auto bases =
         is_list ? *config_.reals("rope_theta")
@@ -178,7 +178,7 @@ class HfRotary : protected HfWidths {
     }
     shares.resize((std::max)(shares.size(), types.size()), 1.0);
     const auto scaled = config_.texts("yarn_only_types");
-    const nlohmann::json nothing = nlohmann::json::object();
+    const Json nothing = Json::object();
     HfLayerVariants variants;
     for (std::size_t i = 0; i < types.size(); ++i) {
       const auto [variant, is_new] = variants.name(types[i], bases[i], shares[i]);
@@ -196,7 +196,7 @@ class HfRotary : protected HfWidths {
   /// Reads Granite's list of bases, one per layer, which overrides the dict's base. 0 means no
   /// rotary encoding.
   ///   Source: huggingface/transformers, granite_swa/modular_granite_swa.py (1b27b6b)
-  void read_granite_swa_layers(const nlohmann::json& dict, const std::string& name) {
+  void read_granite_swa_layers(const Json& dict, const std::string& name) {
     constexpr auto list = "layer_rope_theta";
     const auto types = hf_granite_swa_types(config_, type_.layers);
     const auto bases = config_.reals(list);
@@ -213,7 +213,7 @@ class HfRotary : protected HfWidths {
       }
       const auto [variant, is_new] = variants.name(types[i], base, 1);
       if (is_new) {
-        nlohmann::json turned = dict;  // once for each variant, because a dict may be large
+        Json turned = dict;  // once for each variant, because a dict may be large
         if (bases && dict.is_object()) turned["rope_theta"] = base;
         add_layer(variant, turned, name, base_of(types[i]));
       }
@@ -224,7 +224,7 @@ class HfRotary : protected HfWidths {
 
   /// Rejects dicts for layer types that this model does not have, and missing dicts, because a
   /// default would be a guess.
-  void require_types_of_class(const nlohmann::json& dict, const std::string& name) const {
+  void require_types_of_class(const Json& dict, const std::string& name) const {
     if (type_.rope.dicts == HfDicts::AnyTypes) return;
     if (type_.rope.dicts == HfDicts::One) {
       config_.reject(name, "has a dict per type of layer, but this model's layers share one");
@@ -233,14 +233,14 @@ class HfRotary : protected HfWidths {
     for (const char* type : {full_attention, sliding_attention}) {
       if (types.find(type) == nullptr) config_.reject(name, std::string("must have ") + type);
     }
-    types.reject_unread([](const std::string&, const nlohmann::json&) { return false; });
+    types.reject_unread([](const std::string&, const Json&) { return false; });
   }
 
   /// True if the dict holds a dict per layer type. A trained length may stand beside these.
-  static bool is_per_layer_type(const nlohmann::json& dict) {
+  static bool is_per_layer_type(const Json& dict) {
     if (!dict.is_object()) return false;
     bool some = false;
-    for (const auto& [key, element] : dict.items()) {
+    for (const auto& [key, element] : dict.members()) {
       const bool is_length = key == shared_length && element.is_number();
       if (!element.is_null() && !element.is_object() && !is_length) return false;
       some = some || element.is_object();
@@ -249,11 +249,11 @@ class HfRotary : protected HfWidths {
   }
 
   /// Checks that the trained length beside the dicts agrees with the one inside, or is not needed.
-  static void check_shared_length(const nlohmann::json& dict, const JsonKeys& keys) {
-    const auto at = dict.find(shared_length);
-    const nlohmann::json* inner = keys.find(shared_length);
+  static void check_shared_length(const Json& dict, const JsonKeys& keys) {
+    const Json* shared = dict.find(shared_length);
+    const Json* inner = keys.find(shared_length);
     const bool has_rule = keys.text("rope_type").value_or("default") != "default";
-    if (at != dict.end() && (inner != nullptr ? *inner != *at : has_rule)) {
+    if (shared != nullptr && (inner != nullptr ? *inner != *shared : has_rule)) {
       keys.reject(shared_length, "contradicts the one of the outer dict");
     }
   }
@@ -261,7 +261,7 @@ class HfRotary : protected HfWidths {
   static constexpr const char* shared_length = "original_max_position_embeddings";
   bool is_nested_ = false;  ///< the file has a dict for each type of layer
 
-  void add_layer(const std::string& layer_type, const nlohmann::json& dict, const std::string& name,
+  void add_layer(const std::string& layer_type, const Json& dict, const std::string& name,
                  std::optional<double> base) {
     check_layer_types(model_.layers.size() + 1);
     const JsonKeys keys(dict, name);

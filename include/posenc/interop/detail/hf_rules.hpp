@@ -331,8 +331,8 @@ inline RotaryRule hf_rule(const JsonKeys& keys, const HfRuleContext& context) {
   }
   RotaryRule rule = type->read(keys, context);
   hf_check_repeated_length(keys, context);
-  keys.reject_unread([&name](const std::string& key, const nlohmann::json& value) {
-    return name == "default" && key == "factor" && value == 1;  // no effect
+  keys.reject_unread([&name](const std::string& key, const Json& value) {
+    return name == "default" && key == "factor" && value.is_equal(1);  // no effect
   });
   return rule;
 }

@@ -8,8 +8,6 @@
 #include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/model_settings.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -40,7 +38,7 @@ inline std::vector<Index> hf_intermediate_sizes(const JsonKeys& config, bool lis
     }
   };
   constexpr auto key = "intermediate_size";
-  if (const nlohmann::json* given = config.find(key); given != nullptr && given->is_array()) {
+  if (const Json* given = config.find(key); given != nullptr && given->is_array()) {
     auto list = config.integers(key).value_or(std::vector<Index>{});
     for (const Index size : list) check(key, size);
     const auto layers = hf_layer_count(config);

@@ -4,8 +4,6 @@
 #include <posenc/core/config.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -71,10 +69,10 @@ inline constexpr auto hf_text_models = std::to_array<HfTextModel>({
 });
 
 /// Returns the text model's part of a configuration and its name; {nullptr, ""} if there is none.
-inline std::pair<const nlohmann::json*, std::string> hf_text_config(const JsonKeys& keys) {
-  std::pair<const nlohmann::json*, std::string> found = {nullptr, ""};
+inline std::pair<const Json*, std::string> hf_text_config(const JsonKeys& keys) {
+  std::pair<const Json*, std::string> found = {nullptr, ""};
   for (const char* name : {"text_config", "llm_config", "language_config"}) {
-    const nlohmann::json* given = keys.find(name);
+    const Json* given = keys.find(name);
     if (given == nullptr) continue;
     if (found.first == nullptr) found = {given, name};
     if (*found.first != *given) {
@@ -88,7 +86,7 @@ inline std::pair<const nlohmann::json*, std::string> hf_text_config(const JsonKe
 /// version.
 inline std::string hf_versioned_type(const JsonKeys& keys, const std::string& whole) {
   constexpr auto key = "version";
-  const nlohmann::json* version = keys.find(key);
+  const Json* version = keys.find(key);
   if ((whole != "minicpmv" && whole != "minicpmo") || version == nullptr) return whole;
   if (version->is_string()) return whole + ' ' + *keys.text(key);
   const double number = *keys.real(key);

@@ -6,8 +6,6 @@
 #include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/detail/names.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -38,14 +36,14 @@ inline constexpr std::string_view hf_ordinary_keys =
     "use_cache vocab_size dtype";
 
 /// True if a key of an unknown type concerns neither positions nor scores, or has no effect.
-inline bool hf_is_ordinary(std::string_view key, const nlohmann::json& value) {
+inline bool hf_is_ordinary(std::string_view key, const Json& value) {
   constexpr auto starts = std::to_array<std::string_view>(
       {"expert_", "mlp_", "moe_", "num_expert", "router_", "shared_expert"});
   constexpr auto ends = std::to_array<std::string_view>({"_bias", "_dropout", "_dropout_prob",
                                                          "_dtype", "_eps", "_epsilon", "_loss_coef",
                                                          "_pdrop", "_token_id", "_token_ids"});
   constexpr auto off = std::to_array<std::string_view>({"is_decoder", "is_encoder_decoder"});
-  if (is_one_of(off, key)) return value == false;
+  if (is_one_of(off, key)) return value.is_flag(false);
   if (!hf_is_ignorable(key, value)) return false;
   const bool is_exception =  // of the words that suggest an effect
       lists_name(hf_ignored_keys, key) || find_row(hf_neutral_values, key) != nullptr;
@@ -64,16 +62,16 @@ inline constexpr std::string_view hf_plain_model_keys =
 
 /// Returns the keys of a configuration of unknown type that are neither understood nor named by the
 /// caller, as a list for messages.
-inline std::string hf_foreign_keys(const nlohmann::json& config, std::string_view named) {
+inline std::string hf_foreign_keys(const Json& config, std::string_view named) {
   constexpr std::size_t max_shown = 16;
   std::string list;
   std::size_t count = 0;
-  for (auto at = config.begin(); at != config.end(); ++at) {
-    if (at->is_null() || lists_name(hf_plain_model_keys, at.key()) ||
-        hf_is_ordinary(at.key(), *at) || lists_name(named, at.key())) {
+  for (const auto& [key, value] : config.members()) {
+    if (value.is_null() || lists_name(hf_plain_model_keys, key) || hf_is_ordinary(key, value) ||
+        lists_name(named, key)) {
       continue;
     }
-    if (++count <= max_shown) list += (list.empty() ? "'" : ", '") + at.key() + "'";
+    if (++count <= max_shown) list += (list.empty() ? "'" : ", '") + key + "'";
   }
   if (count > max_shown) list += " and " + std::to_string(count - max_shown) + " more";
   return list;
@@ -81,39 +79,36 @@ inline std::string hf_foreign_keys(const nlohmann::json& config, std::string_vie
 
 /// True if `states` holds for the rope dict, or for each of the dicts per layer type.
 template <class States>
-bool hf_all_rope_dicts(const nlohmann::json& config, const States& states) {
+bool hf_all_rope_dicts(const Json& config, const States& states) {
   for (const char* name : {"rope_parameters", "rope_scaling"}) {
-    const auto dict = config.find(name);
-    if (dict == config.end() || !dict->is_object()) continue;
-    const auto is_dict = [](const nlohmann::json& value) { return value.is_object(); };
-    if (std::any_of(dict->begin(), dict->end(), is_dict)) {
-      return std::all_of(dict->begin(), dict->end(), [&](const nlohmann::json& value) {
-        return !value.is_object() || states(value);
-      });
-    }
-    return states(*dict);
+    const Json* dict = config.find(name);
+    if (dict == nullptr || !dict->is_object()) continue;
+    if (!hf_has_dicts(*dict)) return states(*dict);
+    return std::all_of(
+        dict->members().begin(), dict->members().end(),
+        [&](const auto& member) { return !member.second.is_object() || states(member.second); });
   }
-  return states(nlohmann::json::object());
+  return states(Json::object());
 }
 
 /// True if the file states the order of the axes of its mrope_section, or has none.
-inline bool hf_states_axes(const nlohmann::json& config) {
-  return hf_all_rope_dicts(config, [](const nlohmann::json& dict) {
+inline bool hf_states_axes(const Json& config) {
+  return hf_all_rope_dicts(config, [](const Json& dict) {
     return !dict.contains("mrope_section") || dict.contains("mrope_interleaved");
   });
 }
 
 /// True if the file states the rotated share of a head.
-inline bool hf_states_share(const nlohmann::json& config) {
+inline bool hf_states_share(const Json& config) {
   for (const char* key :
        {"partial_rotary_factor", "rotary_dim", "rotary_pct", "rope_pct", "rope_percent",
         "rope_percentage", "rotary_percent", "rotary_emb_fraction"}) {
-    const auto at = config.find(key);
-    if (at != config.end() && !at->is_null()) return true;
+    const Json* share = config.find(key);
+    if (share != nullptr && !share->is_null()) return true;
   }
-  return hf_all_rope_dicts(config, [](const nlohmann::json& dict) {
-    const auto at = dict.find("partial_rotary_factor");
-    return at != dict.end() && !at->is_null();
+  return hf_all_rope_dicts(config, [](const Json& dict) {
+    const Json* share = dict.find("partial_rotary_factor");
+    return share != nullptr && !share->is_null();
   });
 }
 

@@ -9,8 +9,6 @@
 #include <posenc/interop/rotary_settings.hpp>
 #include <posenc/interop/vision_settings.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -24,7 +22,7 @@ namespace detail {
 /// Reader of the vision_config of a configuration.
 class HfVision {
  public:
-  HfVision(const nlohmann::json& config, const HfVisionType& type, std::string model_type)
+  HfVision(const Json& config, const HfVisionType& type, std::string model_type)
       : config_(config, "vision_config"), type_(type) {
     tower_.model_type = std::move(model_type);
   }
@@ -41,7 +39,7 @@ class HfVision {
       tower_.rotary = VisionRotary{*type_.rotary, read_base(type_.base)};
     }
     if (type_.softmax_scale != 0) tower_.softmax_scale = type_.softmax_scale;
-    config_.reject_unread([](std::string_view key, const nlohmann::json& value) {
+    config_.reject_unread([](std::string_view key, const Json& value) {
       return hf_is_ignorable(key, value);
     });
     validate(tower_);
@@ -85,7 +83,7 @@ class HfVision {
 
   /// Returns a number, or the common value of a list of rows and columns.
   Index read_square(const char* key, Index default_value) const {
-    const nlohmann::json* given = config_.find(key);
+    const Json* given = config_.find(key);
     if (given == nullptr || !given->is_array()) return read_count(key, default_value);
     const auto sides = *config_.integers(key);
     if (sides.size() != 2 || sides[0] != sides[1] || sides[0] < 1 || sides[0] > max_heads) {
@@ -135,7 +133,7 @@ class HfVision {
   /// Returns the base of a tower without scaling.
   double read_base(double default_value) const {
     const auto beside = config_.real("rope_theta");
-    const nlohmann::json* given = config_.find("rope_parameters");
+    const Json* given = config_.find("rope_parameters");
     double value = beside.value_or(default_value);
     if (given != nullptr) {
       const JsonKeys rope(*given, "rope_parameters of vision_config");
@@ -145,7 +143,7 @@ class HfVision {
         rope.reject("rope_type", "must be default in a vision tower");
       }
       value = rope.real("rope_theta").value_or(value);
-      rope.reject_unread([](const std::string&, const nlohmann::json&) { return false; });
+      rope.reject_unread([](const std::string&, const Json&) { return false; });
     }
     return value;
   }
@@ -157,15 +155,15 @@ class HfVision {
 
 /// Returns the vision tower of a configuration, if it has one. An unsupported tower does not
 /// prevent reading the text model: `refused` holds the reason.
-inline std::optional<VisionSettings> hf_vision(const nlohmann::json& config) {
+inline std::optional<VisionSettings> hf_vision(const Json& config) {
   constexpr auto part = "vision_config";
   const JsonKeys keys(config, "the configuration");
-  const nlohmann::json* given = keys.find(part);
+  const Json* given = keys.find(part);
   if (given == nullptr) return std::nullopt;
   VisionSettings tower;
-  const auto name_in = [](const nlohmann::json& of) {
-    const auto at = of.is_object() ? of.find("model_type") : of.end();
-    return at != of.end() && at->is_string() ? at->get<std::string>() : std::string();
+  const auto name_in = [](const Json& of) {
+    const Json* name = of.find("model_type");
+    return name != nullptr ? name->text() : std::string();
   };
   tower.model_type = name_in(*given);
   if (tower.model_type.empty()) tower.model_type = name_in(config);

@@ -3,12 +3,13 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
-
-#include <nlohmann/json.hpp>
+#include <posenc/interop/detail/json.hpp>
 
 #include <charconv>
+#include <clocale>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -22,9 +23,8 @@ namespace detail {
 /// they are read. A key that occurs twice in one object, and more than `max_depth` nested objects
 /// and arrays, are errors.
 ///
-/// Texts may be of unknown origin: each byte is read a bounded number of times. nlohmann's own
-/// parser takes quadratic time with a callback. `Text` is std::string_view, except in tests, which
-/// count reads.
+/// Texts may be of unknown origin: each byte is read a bounded number of times. `Text` is
+/// std::string_view, except in tests, which count reads.
 ///   Throws: ConfigError with the reason, the line, and the column in bytes
 ///   Cost:   linear in the size of the text, plus sorting the keys of each object
 template <class Text = std::string_view>
@@ -34,9 +34,9 @@ class JsonParser {
 
   JsonParser(const char* function, Text text) : function_(function), text_(text) {}
 
-  nlohmann::json parse() {
+  Json parse() {
     if (text_.size() >= 3 && byte(0) == 0xef && byte(1) == 0xbb && byte(2) == 0xbf) at_ = 3;
-    nlohmann::json value = read_value(0);
+    Json value = read_value(0);
     skip_space();
     if (at_ != text_.size()) reject("there is more text after the value");
     return value;
@@ -70,7 +70,7 @@ class JsonParser {
     return true;
   }
 
-  nlohmann::json read_value(int depth) {
+  Json read_value(int depth) {
     using Limits = std::numeric_limits<double>;
     skip_space();
     if (at_ == text_.size()) reject("the text ends where a value should begin");
@@ -88,7 +88,7 @@ class JsonParser {
         if (consume_word("false")) return false;
         break;
       case 'n':
-        if (consume_word("null")) return nullptr;
+        if (consume_word("null")) return {};
         break;
       case 'N':
         if (consume_word("NaN")) return Limits::quiet_NaN();
@@ -111,9 +111,9 @@ class JsonParser {
     ++at_;
   }
 
-  nlohmann::json read_array(int depth) {
+  Json read_array(int depth) {
     enter(depth);
-    auto array = nlohmann::json::array();
+    auto array = Json::array();
     if (consume(']')) return array;
     for (;;) {
       array.push_back(read_value(depth));
@@ -122,16 +122,15 @@ class JsonParser {
     }
   }
 
-  nlohmann::json read_object(int depth) {
+  Json read_object(int depth) {
     enter(depth);
-    nlohmann::json object = nlohmann::json::object();
-    auto& members = object.template get_ref<nlohmann::json::object_t&>();
+    Json object = Json::object();
     if (consume('}')) return object;
     for (;;) {
       skip_space();
       const std::size_t begin = at_;
       if (!is_at('"')) reject("a key in double quotes should follow");
-      const auto [member, is_new] = members.emplace(read_text(), nullptr);
+      const auto [member, is_new] = object.add(read_text());
       if (!is_new) {
         fail<ConfigError>(function_, "the key '", std::string_view(member->first).substr(0, 100),
                           "' occurs twice in one object: ", position_text(begin));
@@ -244,10 +243,9 @@ class JsonParser {
     while (is_at_digit()) ++at_;
   }
 
-  nlohmann::json read_number() {
+  Json read_number() {
     const std::size_t begin = at_;
-    const bool is_negative = is_at('-');
-    if (is_negative) ++at_;
+    if (is_at('-')) ++at_;
     const bool is_zero = is_at('0');
     const std::size_t first = at_;
     read_digits();
@@ -266,23 +264,27 @@ class JsonParser {
       if (is_at('+') || is_at('-')) ++at_;
       read_digits();
     }
-    if (is_integer && at_ - first <= 18) {
-      std::int64_t value = 0;
-      for (std::size_t i = first; i < at_; ++i) value = 10 * value + (text_[i] - '0');
-      if (is_negative) return -value;
-      return static_cast<std::uint64_t>(value);
-    }
     const std::string token(text_.substr(begin, at_ - begin));
-#if defined(__cpp_lib_to_chars)
-    double real = 0;
     const char* const end = token.data() + token.size();
-    if (!is_integer && std::from_chars(token.data(), end, real).ec == std::errc()) return real;
+    if (std::int64_t value = 0;
+        is_integer && std::from_chars(token.data(), end, value).ec == std::errc()) {
+      return value;
+    }
+    return to_double(token);
+  }
+
+  /// Returns the nearest double, an infinity beyond its range.
+  static double to_double(std::string token) {
+#if defined(__cpp_lib_to_chars)
+    double value = 0;
+    if (std::from_chars(token.data(), token.data() + token.size(), value).ec == std::errc()) {
+      return value;
+    }
 #endif
-    // nlohmann parses doubles independently of the locale. It rejects numbers that are too large.
-    auto value = nlohmann::json::parse(token, nullptr, false);
-    if (!value.is_discarded()) return value;
-    constexpr double infinity = std::numeric_limits<double>::infinity();
-    return is_negative ? -infinity : infinity;
+    // strtod() reads numbers beyond the range as well, with the decimal point of the locale.
+    const std::size_t point = token.find('.');
+    if (point != std::string::npos) token.replace(point, 1, std::localeconv()->decimal_point);
+    return std::strtod(token.c_str(), nullptr);
   }
 
   // Positions in messages.
