@@ -113,7 +113,7 @@ macro(write_lines)
     elseif(depth EQUAL 0 AND argument MATCHES "^[ \t]*(<[a-z0-9_]+>)")
       set_property(GLOBAL APPEND PROPERTY standard "${CMAKE_MATCH_1}")
     elseif(depth EQUAL 0 AND argument MATCHES "<nlohmann/")
-      message(FATAL_ERROR "${header} includes ${argument}, which users need not have: see needs_json below")
+      message(FATAL_ERROR "${header} includes ${argument}, which users need not have: and a single header has none")
     else()
       write_part()
     endif()
@@ -187,16 +187,10 @@ write_single_header(posenc_rope.hpp
 // they take. Needs C++20, and no other library.
 " "${includes}\n")
 
-# The whole library. The headers that read config.json need nlohmann-json. Its mere presence must not make every unit parse both,
-# so they are left out unless it is included before.
-set(needs_json hf_config.hpp hf_widths.hpp)
+# The whole library.
 file(GLOB interop RELATIVE "${SOURCE_DIR}/include/posenc/interop" "${SOURCE_DIR}/include/posenc/interop/*.hpp")
-list(REMOVE_ITEM interop ${needs_json})
 list(TRANSFORM interop REPLACE "(.+)" "#include <posenc/interop/\\1>\n")
-list(TRANSFORM needs_json REPLACE "(.+)" "#include <posenc/interop/\\1>\n")
 string(REPLACE ";" "" interop "${interop}")
-string(REPLACE ";" "" needs_json "${needs_json}")
 write_single_header(posenc_all.hpp
-"// All of posenc. Needs C++20 and Eigen 3.4 or 5. The reader of config.json is part of it if
-// <nlohmann/json.hpp> is included before it.
-" "#include <posenc/posenc.hpp>\n${interop}#ifdef NLOHMANN_JSON_VERSION_MAJOR\n${needs_json}#endif\n")
+"// All of posenc. Needs C++20 and Eigen 3.4 or 5.
+" "#include <posenc/posenc.hpp>\n${interop}")

@@ -201,8 +201,14 @@ TEST_CASE("keys that occur twice and nests that are too deep are refused with th
 
 TEST_CASE("json_of: every kind of value is converted, and deep nesting rejected",
           "[interop][json]") {
-  const json whole = {{"a", nullptr}, {"b", true},  {"c", -3},         {"d", 18446744073709551615u},
-                      {"e", 0.5},     {"f", "x"},   {"g", {1, {}, 2}}, {"h", {{"i", 1}}},
+  const json whole = {{"a", nullptr},
+                      {"b", true},
+                      {"c", -3},
+                      {"d", 18446744073709551615u},
+                      {"e", 0.5},
+                      {"f", "x"},
+                      {"g", {1, {}, 2}},
+                      {"h", {{"i", 1}}},
                       {"j", json::binary({1, 2})}};
   const Json found = json_of(whole);
   CHECK(found.find("a")->is_null());

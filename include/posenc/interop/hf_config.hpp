@@ -5,7 +5,7 @@
 #include <posenc/core/detail/compiled.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/interop/detail/json.hpp>
-#include <posenc/interop/hf_widths.hpp>
+#include <posenc/interop/hf_config_options.hpp>
 #include <posenc/interop/model_settings.hpp>
 
 #include <cstdint>
@@ -125,6 +125,7 @@ POSENC_END
 #include <posenc/interop/detail/hf_layers.hpp>
 #include <posenc/interop/detail/hf_model_types.hpp>
 #include <posenc/interop/detail/hf_parts.hpp>
+#include <posenc/interop/detail/hf_read.hpp>
 #include <posenc/interop/detail/hf_rotary.hpp>
 #include <posenc/interop/detail/hf_scores.hpp>
 #include <posenc/interop/detail/hf_sizes.hpp>
@@ -142,54 +143,52 @@ POSENC_END
 POSENC_BEGIN
 namespace detail {
 
-/// Reader of a complete configuration of one text model.
-class HfReader : HfRotary {
- public:
-  HfReader(const Json& config, std::string model_type, const HfConfigOptions& options)
-      : HfRotary(config, std::move(model_type), options) {}
+/// Rejects a name that the caller means to ignore if it has an effect, or if the file lacks it.
+inline void hf_check_ignored_keys(const HfRead& read) {
+  for_each_name(read.options.ignored_keys, [&read](std::string_view key) {
+    const bool is_read = read.config.was_read(key);
+    if (read.config.has(key) && !is_read) return;
+    fail<ConfigError>(JsonKeys::function, "ignored_keys names '", key, "', which ",
+                      is_read ? "has an effect" : "the file does not have");
+  });
+}
 
-  ModelSettings read() {
-    check_has_rotary();
-    hf_require_neutral(config_, "rotary_value", config_.flag("rotary_value"), false);
-    read_widths();
-    read_layers();
-    hf_read_layer_types(config_, type_, model_);
-    hf_check_list_lengths(config_, type_.layers.lists_may_be_longer);
-    model_.softmax_scale = is_known_ ? hf_softmax_scale(config_, type_.scores.scale, head_dim_)
-                                     : options_.softmax_scale;
-    model_.softcap = hf_softcap(config_, type_.scores.softcap);
-    if (const auto temperature = hf_temperature(config_, type_.scores.temperature)) {
-      model_.query_temperature = temperature;
-    }
-    HfAttention(config_, type_, is_known_, model_).read(head_dim_);
-    hf_read_sizes(config_, type_.layers.lists_may_be_longer, is_known_, model_);
-    check_ignored_keys();
-    config_.reject_unread([this](std::string_view key, const Json& value) {
-      if (lists_name(options_.ignored_keys, key)) return true;
-      if (!is_known_) return hf_is_ordinary(key, value);
-      return hf_is_ignorable(key, value) || lists_name(type_.file.ignored_keys, key);
-    });
-    validate(model_);
-    return std::move(model_);
+/// Reads the complete configuration of one text model, whose type has this row, if any.
+inline ModelSettings hf_read_text_model(const Json& config, const HfModelType* row,
+                                        const std::string& model_type,
+                                        const HfConfigOptions& options) {
+  HfRead read = hf_begin_read(config, row, model_type, options);
+  ModelSettings& model = read.model;
+  const HfModelType& type = read.type;
+  hf_check_has_rotary(read);
+  hf_require_neutral(read.config, "rotary_value", read.config.flag("rotary_value"), false);
+  hf_read_widths(read);
+  hf_read_rope_layers(read);
+  hf_read_layer_types(read.config, type, model);
+  hf_check_list_lengths(read.config, type.layers.lists_may_be_longer);
+  model.softmax_scale = read.is_known
+                            ? hf_softmax_scale(read.config, type.scores.scale, read.head_dim)
+                            : read.options.softmax_scale;
+  model.softcap = hf_softcap(read.config, type.scores.softcap);
+  if (const auto temperature = hf_temperature(read.config, type.scores.temperature)) {
+    model.query_temperature = temperature;
   }
-
- private:
-  /// Rejects a name that the caller means to ignore if it has an effect, or if the file lacks it.
-  void check_ignored_keys() const {
-    for_each_name(options_.ignored_keys, [this](std::string_view name) {
-      const std::string key(name);
-      const bool is_read = config_.was_read(key);
-      if (config_.has(key) && !is_read) return;
-      fail<ConfigError>(JsonKeys::function, "ignored_keys names '", key, "', which ",
-                        is_read && config_.has(key) ? "has an effect" : "the file does not have");
-    });
-  }
-};
+  HfAttention(read).read();
+  hf_read_sizes(read.config, type.layers.lists_may_be_longer, read.is_known, model);
+  hf_check_ignored_keys(read);
+  read.config.reject_unread([&read, &type](std::string_view key, const Json& value) {
+    if (lists_name(read.options.ignored_keys, key)) return true;
+    if (!read.is_known) return hf_is_ordinary(key, value);
+    return hf_is_ignorable(key, value) || lists_name(type.file.ignored_keys, key);
+  });
+  validate(model);
+  return std::move(model);
+}
 
 /// Rejects keys of rotary encoding beside the text model's part that the part does not repeat,
 /// because they would be ignored.
-inline void reject_rotary_keys_beside(const JsonKeys& keys, const Json& config,
-                                      const Json& text, const std::string& part) {
+inline void reject_rotary_keys_beside(const JsonKeys& keys, const Json& config, const Json& text,
+                                      const std::string& part) {
   constexpr auto words = std::to_array<std::string_view>({"rope_", "rotary"});
   for (const auto& [key, value] : config.members()) {
     if (value.is_null() || !contains_one_of(words, key)) continue;
@@ -199,9 +198,8 @@ inline void reject_rotary_keys_beside(const JsonKeys& keys, const Json& config,
 }
 
 /// Returns the model type of a file, or of one of its parts, whose text model is in `text`.
-inline std::string hf_type_of(const JsonKeys& keys, const Json* text,
-                              const std::string& text_name, const std::string& default_type,
-                              const HfConfigOptions& options) {
+inline std::string hf_type_of(const JsonKeys& keys, const Json* text, const std::string& text_name,
+                              const std::string& default_type, const HfConfigOptions& options) {
   auto model_type = keys.text("model_type");
   if (model_type.value_or("").empty() && !default_type.empty()) model_type = default_type;
   const auto inner = text != nullptr ? JsonKeys(*text, text_name).text("model_type") : std::nullopt;
@@ -235,14 +233,12 @@ inline ModelSettings hf_read_model(const Json& config, const std::string& path,
   const auto [text, text_name] = hf_text_config(keys);
   if (text != nullptr) reject_rotary_keys_beside(keys, config, *text, text_name);
   const std::string model_type = hf_type_of(keys, text, text_name, default_type, options);
-  const HfModelType* type = find_hf_model_type(model_type);
-  Json canonical = text != nullptr ? *text : config;
-  if (type != nullptr) {
-    if (text != nullptr || !path.empty())
-      canonical = hf_with_default_sizes(std::move(canonical), type->file.sizes);
-    canonical = hf_with_canonical_names(std::move(canonical), type->file);
-  }
-  ModelSettings model = HfReader(canonical, model_type, options).read();
+  const HfModelType* row = find_hf_model_type(model_type);
+  const Json& given = text != nullptr ? *text : config;
+  const bool is_part = text != nullptr || !path.empty();
+  ModelSettings model = row == nullptr ? hf_read_text_model(given, row, model_type, options)
+                                       : hf_read_text_model(hf_canonical(given, *row, is_part), row,
+                                                            model_type, options);
   if (text != nullptr) hf_add_outer_tie(keys, model);
   model.vision = hf_vision(config);
   model.part = text != nullptr ? prefix + text_name : path;

@@ -4,8 +4,8 @@
 #include <posenc/core/config.hpp>
 #include <posenc/interop/detail/gguf_architecture.hpp>
 #include <posenc/interop/detail/gguf_layers.hpp>
+#include <posenc/interop/detail/gguf_rules.hpp>
 #include <posenc/interop/detail/qk_norm_rows.hpp>
-#include <posenc/interop/gguf_rules.hpp>
 #include <posenc/interop/layer_attention.hpp>
 #include <posenc/interop/model_settings.hpp>
 

@@ -5,7 +5,7 @@
 #include <posenc/core/error.hpp>
 #include <posenc/interop/detail/gguf_architecture.hpp>
 #include <posenc/interop/detail/gguf_layers.hpp>
-#include <posenc/interop/gguf_rules.hpp>
+#include <posenc/interop/detail/gguf_rules.hpp>
 
 #include <string>
 

@@ -3,8 +3,8 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/interop/detail/gguf_rules.hpp>
 #include <posenc/interop/detail/names.hpp>
-#include <posenc/interop/gguf_rules.hpp>
 
 #include <algorithm>
 #include <array>

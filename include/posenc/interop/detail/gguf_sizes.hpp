@@ -4,7 +4,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/interop/detail/agreed_number.hpp>
 #include <posenc/interop/detail/gguf_layers.hpp>
-#include <posenc/interop/gguf_rules.hpp>
+#include <posenc/interop/detail/gguf_rules.hpp>
 #include <posenc/interop/model_settings.hpp>
 
 #include <optional>

@@ -4,6 +4,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/interop/detail/hf_layers.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
+#include <posenc/interop/detail/hf_read.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/detail/qk_norm_rows.hpp>
 #include <posenc/interop/layer_attention.hpp>
@@ -35,15 +36,15 @@ inline std::optional<LayerQkNorm> hf_qk_norm(const JsonKeys& config, const QkNor
 /// Reader of heads and windows of each layer, for a model whose rotary layers have been read.
 class HfAttention {
  public:
-  HfAttention(const JsonKeys& config, const HfModelType& type, bool is_known, ModelSettings& model)
-      : config_(config),
-        type_(type),
-        defaults_(type.attention),
-        is_known_(is_known),
-        model_(model) {}
+  explicit HfAttention(HfRead& read)
+      : config_(read.config),
+        type_(read.type),
+        defaults_(read.type.attention),
+        is_known_(read.is_known),
+        model_(read.model),
+        head_dim_(read.head_dim) {}
 
-  void read(Index head_dim) {
-    head_dim_ = head_dim;
+  void read() {
     read_heads();
     read_window();
     read_clip();
@@ -412,8 +413,9 @@ class HfAttention {
   const HfTypeAttention& defaults_;
   bool is_known_, has_own_values_ = false;
   ModelSettings& model_;
+  Index head_dim_;
   std::vector<std::string> types_;
-  Index head_dim_ = 0, first_windowed_ = 0;
+  Index first_windowed_ = 0;
   std::optional<Index> heads_, kv_heads_, global_kv_heads_, local_heads_;
   std::optional<Index> value_dim_, local_value_dim_;
   std::optional<std::vector<Index>> heads_of_layers_, kv_heads_of_layers_;

@@ -32,9 +32,8 @@ inline const char* hf_base_key_of_type(const HfBases& bases, std::string_view la
 
 /// Rejects a rope dict with a value that differs from the one beside it. Releases of transformers
 /// differ in which of both they use.
-inline void hf_check_beside(const JsonKeys& config, const HfBases& bases,
-                            const Json& dict, const std::string& name,
-                            std::string_view layer_type) {
+inline void hf_check_beside(const JsonKeys& config, const HfBases& bases, const Json& dict,
+                            const std::string& name, std::string_view layer_type) {
   const JsonKeys keys(dict, name);
   const auto compare = [&](std::string_view key, const Json& value, std::string_view other) {
     const Json* beside = config.peek(other);
@@ -58,8 +57,8 @@ inline void hf_check_beside(const JsonKeys& config, const HfBases& bases,
 }
 
 /// Rejects the file's rope dict, or one of its dicts per layer type, as hf_check_beside() does.
-inline void hf_check_all_beside(const JsonKeys& config, const HfBases& bases,
-                                const Json& dict, const std::string& name) {
+inline void hf_check_all_beside(const JsonKeys& config, const HfBases& bases, const Json& dict,
+                                const std::string& name) {
   hf_check_beside(config, bases, dict, name, "");
   for (const auto& [layer_type, inner] : dict.members()) {
     if (inner.is_object()) {

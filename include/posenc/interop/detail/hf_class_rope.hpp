@@ -34,8 +34,9 @@ inline Json hf_with_rope_type(Json dict) {
   if (!dict.contains(older)) return dict;
   if (!dict.contains(newer)) dict[newer] = dict[older];
   const Json &type = dict[older], &given = dict[newer];
-  const bool are_aliases = type.is_string() && given.is_string() &&
-                           hf_canonical_type(type.text(), {}) == hf_canonical_type(given.text(), {});
+  const bool are_aliases =
+      type.is_string() && given.is_string() &&
+      hf_canonical_type(type.text(), {}) == hf_canonical_type(given.text(), {});
   if (type == given || are_aliases) dict.erase(older);
   return dict;
 }
@@ -101,8 +102,7 @@ inline void hf_reject_mistral4_magnitude(const JsonKeys& rope) {
 }
 
 /// Returns the default dict of the class, for files without scaling.
-inline Json hf_class_rope(const JsonKeys& config, const HfTypeRope& rope,
-                                    const std::string& type) {
+inline Json hf_class_rope(const JsonKeys& config, const HfTypeRope& rope, const std::string& type) {
   if (rope.must_have_dict) {
     fail<ConfigError>(JsonKeys::function,
                       "the configuration must have rope_parameters: the class of '", type,

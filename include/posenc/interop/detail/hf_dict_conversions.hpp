@@ -98,16 +98,18 @@ inline void hf_set_gemma4_layers(const JsonKeys& keys, Json& config) {
     const auto number = hf_layer_number(text, types.size());
     if (!number) keys.reject(part, "has layers that the model lacks");
     if (types[*number] != full_attention) keys.reject(part, "has layers that are not global");
-    if (entry != layers->members().begin()->second) keys.reject(part, "has global layers that differ");
+    if (entry != layers->members().begin()->second)
+      keys.reject(part, "has global layers that differ");
   }
   const bool is_empty = layers->members().empty() || global == 0;
-  if (!is_empty && layers->members().size() != global) keys.reject(part, "has global layers that differ");
+  if (!is_empty && layers->members().size() != global)
+    keys.reject(part, "has global layers that differ");
   const Json nothing = Json::object();
   const JsonKeys entry(is_empty ? nothing : layers->members().begin()->second, part);
   const auto given = entry.integer(width);
   const Json* shared = config.find(width);
   hf_set_canonical(config, entry, width, "global_head_dim",
-                   given              ? Json(*given)
+                   given               ? Json(*given)
                    : shared != nullptr ? *shared
                                        : Json(256));
   if (const auto value = entry.integer(groups)) {

@@ -155,8 +155,7 @@ inline void hf_set_jetmoe_heads(const JsonKeys& keys, Json& config) {
 
 /// Returns layer types from a list of marks: `marked` where the mark is not 0, full_attention
 /// elsewhere.
-inline Json hf_layer_types_from_marks(const std::vector<Index>& marks,
-                                                const char* marked) {
+inline Json hf_layer_types_from_marks(const std::vector<Index>& marks, const char* marked) {
   Json types = Json::array();
   for (const Index mark : marks) types.push_back(mark != 0 ? marked : "full_attention");
   return types;
@@ -278,8 +277,7 @@ inline void hf_drop_falcon_h1_types(const JsonKeys& keys, Json& config) {
 /// Converts LongCat-Flash's layer count: it counts layers that attend twice, with equal settings.
 /// Rejects a file that switches the factors of latents off, or that lacks their switches although
 /// it must have them.
-inline void hf_convert_longcat(const JsonKeys& keys, Json& config,
-                               bool must_have_switches) {
+inline void hf_convert_longcat(const JsonKeys& keys, Json& config, bool must_have_switches) {
   constexpr auto method = "attention_method";
   if (keys.text(method).value_or("MLA") != "MLA") keys.reject(method, "must be MLA");
   config.erase(method);
@@ -382,9 +380,8 @@ inline void hf_drop_grok_scaling(const JsonKeys& keys, Json& config) {
 inline std::string hf_resolved_type(const JsonKeys& keys, const std::string& type) {
   const auto has_class = [&keys](std::string_view name) {
     const Json* classes = keys.find("architectures");
-    return classes != nullptr &&
-           std::any_of(classes->elements().begin(), classes->elements().end(),
-                       [name](const Json& one) { return one.is_text(name); });
+    return classes != nullptr && std::any_of(classes->elements().begin(), classes->elements().end(),
+                                             [name](const Json& one) { return one.is_text(name); });
   };
   // Grok 2's files name a type of image captioning models.
   if (type == "git" && has_class("Grok1ForCausalLM")) return "grok-2";

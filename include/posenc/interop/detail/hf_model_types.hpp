@@ -24,11 +24,12 @@ inline const HfModelType* find_hf_model_type(std::string_view name) {
   return row != nullptr ? row : find_row(hf_custom_types, name);
 }
 
-/// Returns a configuration in which the usual names replace those of its type.
-inline Json hf_with_canonical_names(Json config, const HfTypeFile& file) {
-  const Json given = config;
+/// Returns a copy of a configuration in which the usual names replace those of its type. A part of
+/// a file gets the default sizes of its class where it omits them.
+inline Json hf_canonical(const Json& given, const HfModelType& row, bool is_part) {
+  Json config = given;
   const JsonKeys keys(given, "the configuration");
-  for_each_name(file.key_aliases, [&](std::string_view pair) {
+  for_each_name(row.file.key_aliases, [&](std::string_view pair) {
     const std::size_t sign = pair.find('=');
     const std::string alias(pair.substr(0, sign)), canonical(pair.substr(sign + 1));
     const Json* value = keys.find(alias);
@@ -36,19 +37,17 @@ inline Json hf_with_canonical_names(Json config, const HfTypeFile& file) {
     hf_set_canonical(config, keys, alias, canonical, *value);
     config.erase(alias);
   });
-  if (file.convert != nullptr) file.convert(keys, config);
-  return config;
-}
-
-/// Returns a part to which the default sizes of its class are added where it omits them.
-inline Json hf_with_default_sizes(Json part, const HfDefaultSizes& sizes) {
-  for (const auto& [key, value] :
-       {std::pair("hidden_size", sizes.hidden_size), std::pair("num_attention_heads", sizes.heads),
-        std::pair("num_hidden_layers", sizes.layers),
-        std::pair("max_position_embeddings", sizes.length)}) {
-    if (value != 0 && !part.contains(key)) part[key] = value;
+  if (row.file.convert != nullptr) row.file.convert(keys, config);
+  const auto add_size = [&config](const char* key, Index size) {
+    if (size != 0 && !config.contains(key)) config[key] = size;
+  };
+  if (is_part) {
+    add_size("hidden_size", row.file.sizes.hidden_size);
+    add_size("num_attention_heads", row.file.sizes.heads);
+    add_size("num_hidden_layers", row.file.sizes.layers);
+    add_size("max_position_embeddings", row.file.sizes.length);
   }
-  return part;
+  return config;
 }
 
 }  // namespace detail

@@ -8,10 +8,10 @@
 #include <posenc/interop/detail/hf_class_rope.hpp>
 #include <posenc/interop/detail/hf_layers.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
+#include <posenc/interop/detail/hf_read.hpp>
 #include <posenc/interop/detail/hf_rules.hpp>
 #include <posenc/interop/detail/hf_scores.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
-#include <posenc/interop/hf_widths.hpp>
 #include <posenc/interop/model_settings.hpp>
 #include <posenc/interop/rotary_settings.hpp>
 #include <posenc/rotary/pair_axes.hpp>
@@ -48,335 +48,334 @@ inline void hf_apply_dinov3_grid(const JsonKeys& config, RotarySettings& setting
   settings.index_per_axis = true;
 }
 
-/// Reader of the rope dicts of a configuration, or of the defaults of its class.
-class HfRotary : protected HfWidths {
- protected:
-  using HfWidths::HfWidths;
+/// Key of the trained length, beside or in rope dicts.
+inline constexpr auto hf_shared_length = "original_max_position_embeddings";
 
-  /// Reads the rope dict, or one dict per layer type.
-  void read_layers() {
-    const Json* current = dict_of("rope_parameters");
-    const Json* legacy = dict_of("rope_scaling");
-    if (current != nullptr && legacy != nullptr && !hf_dicts_agree(*current, *legacy)) {
-      fail<ConfigError>(JsonKeys::function,
-                        "rope_parameters and rope_scaling are both given, and differ");
+/// Returns the base of a layer type whose dict has none.
+inline std::optional<double> hf_base_of(const HfRead& read, std::string_view layer_type) {
+  return hf_base_of_layer_type(read.config, read.type.rope, layer_type, read.top_base);
+}
+
+/// Returns a rope dict, or nullptr for null and false.
+inline const Json* hf_dict_of(const JsonKeys& config, const char* key) {
+  const Json* given = config.find(key);
+  return given != nullptr && given->is_flag(false) ? nullptr : given;
+}
+
+/// True if the dict holds a dict per layer type. A trained length may stand beside these.
+inline bool hf_is_per_layer_type(const Json& dict) {
+  if (!dict.is_object()) return false;
+  bool some = false;
+  for (const auto& [key, element] : dict.members()) {
+    const bool is_length = key == hf_shared_length && element.is_number();
+    if (!element.is_null() && !element.is_object() && !is_length) return false;
+    some = some || element.is_object();
+  }
+  return some;
+}
+
+/// Checks that the trained length beside the dicts agrees with the one inside, or is not needed.
+inline void hf_check_shared_length(const Json& dict, const JsonKeys& keys) {
+  const Json* shared = dict.find(hf_shared_length);
+  const Json* inner = keys.find(hf_shared_length);
+  const bool has_rule = keys.text("rope_type").value_or("default") != "default";
+  if (shared != nullptr && (inner != nullptr ? *inner != *shared : has_rule)) {
+    keys.reject(hf_shared_length, "contradicts the one of the outer dict");
+  }
+}
+
+/// Checks a share of the whole head against the rotary part. The rotary part is rotated
+/// completely, so no share remains.
+inline std::optional<double> hf_check_latent_share(const HfRead& read, const JsonKeys& keys,
+                                                   std::optional<double> share) {
+  if (share && hf_width_of_share(read.head_dim, *share) != read.rotary_width) {
+    keys.reject("partial_rotary_factor", "contradicts qk_rope_head_dim");
+  }
+  return std::nullopt;
+}
+
+/// Adds the share that the caller states for an unknown type.
+inline void hf_check_share_of_caller(const HfRead& read, HfRuleContext& context) {
+  auto& share = context.partial_rotary_factor;
+  if (!read.options.rotary_share) return;
+  if (!share && !read.config.find("rotary_dim")) share = read.options.rotary_share;
+  if (share && *share != *read.options.rotary_share) {
+    fail<ConfigError>(JsonKeys::function, "rotary_share of the options is ",
+                      *read.options.rotary_share, " but the file's share is ", *share);
+  }
+}
+
+/// Returns the width of the share, or rotary_dim if the file gives that.
+inline Index hf_rotary_dim(const HfRead& read, Index width, std::optional<double> share) {
+  const auto given = read.config.integer("rotary_dim");
+  if (read.type.rope.needs_width && !share) read.config.required("rotary_dim", given);
+  const Index from_share = hf_width_of_share(width, share.value_or(read.type.rope.share));
+  if (given && share && *given != from_share) {
+    fail<ConfigError>(JsonKeys::function, "rotary_dim is ", *given,
+                      " but partial_rotary_factor makes it ", from_share);
+  }
+  const Index dim = given.value_or(from_share);
+  if (dim < 2 || dim % 2 != 0 || dim > width) {
+    fail<ConfigError>(JsonKeys::function,
+                      "the number of rotary channels must be even, and from 2 to ", width,
+                      ", but is ", dim);
+  }
+  return dim;
+}
+
+/// Adds ChatGLM's rotation. ChatGLM-6B rotates both halves of a head, by two ids. Its successors
+/// rotate the first half, by one id; CogAgent (original_rope: false) pairs the halves of that.
+///
+/// rope_ratio multiplies the base, as in ChatGLM3 and GLM-4. ChatGLM2-6B-32K divides positions by
+/// it instead, and no key tells its file apart: for that model, replace the key by a rope_scaling
+/// of the type linear whose factor is the ratio.
+///   Source: vllm, vllm/model_executor/models/chatglm.py
+inline void hf_add_chatglm(HfRead& read, HfRuleContext& context, RotarySettings& settings,
+                           const JsonKeys& keys) {
+  context.base *= read.config.real("rope_ratio").value_or(1);
+  context.head_dim = context.rotary_dim = hf_rotary_dim(read, read.head_dim, 0.5);
+  // ChatGLM-6B is recognised by a key that its successors lack. Its class has two ids by default.
+  const bool is_first = read.config.find("inner_hidden_size") != nullptr;
+  settings.chatglm_halves = read.config.flag("position_encoding_2d").value_or(is_first);
+  if (is_first && !settings.chatglm_halves) {
+    read.config.reject("position_encoding_2d", "is false, which is not supported in this model");
+  }
+  const bool pairs_neighbours = read.config.flag("original_rope").value_or(true);
+  if (settings.chatglm_halves || (!pairs_neighbours && !read.options.pairing)) {
+    settings.pairing = PairingKind::HalfRotate;
+  }
+  settings.rule = hf_rule(keys, context);
+  read.model.layers.push_back({"", std::move(settings)});
+}
+
+/// Reads the rope dict of a layer type.
+inline void hf_add_layer(HfRead& read, const std::string& layer_type, const Json& dict,
+                         const std::string& name, std::optional<double> base) {
+  check_layer_types(read.model.layers.size() + 1);
+  const JsonKeys keys(dict, name);
+  const HfTypeRope& rope = read.type.rope;
+  const HfHeads heads = read.type.attention.heads;
+  // The length beside the dicts replaces that of a single dict alone, as in transformers.
+  const bool has_own_length = read.is_nested && keys.peek(hf_shared_length) != nullptr;
+  HfRuleContext context{.max_position = read.max_position,
+                        .original_max_position = has_own_length ? std::nullopt : read.original,
+                        .softmax_mscale = heads == HfHeads::Latent && rope.has_mscale,
+                        .yarn_is_longrope = rope.yarn_is_longrope};
+  if (rope.trained_length != 0 && !read.original && keys.find(hf_shared_length) == nullptr) {
+    context.original_max_position = rope.trained_length;
+  }
+  const auto dict_base = keys.any_of<double>({"rope_theta", "rotary_emb_base"});
+  auto dict_share = keys.real("partial_rotary_factor");
+  if (rope.is_mscale_ambiguous) hf_reject_mistral4_magnitude(keys);
+  if (rope.is_share_of_whole_head) {
+    dict_share = hf_check_latent_share(read, keys, dict_share);
+  }
+  context.base = read.config.required("rope_theta", dict_base ? dict_base : base);
+  context.partial_rotary_factor = dict_share ? dict_share : read.top_partial;
+  hf_check_share_of_caller(read, context);
+
+  RotarySettings settings{
+      .pairing = rope.pairing, .head_dim = read.head_dim, .rotary_offset = read.rotary_offset};
+  Index width = read.rotary_width;
+  if (heads == HfHeads::WideGlobal && layer_type == full_attention) {
+    if (read.config.has("global_head_dim") && read.config.find("global_head_dim") == nullptr) {
+      read.config.reject("global_head_dim", "is null, which is not supported");
     }
-    const Json* given = current != nullptr ? current : legacy;
-    const std::string name = current != nullptr ? "rope_parameters" : "rope_scaling";
-    const Json nothing = Json::object();
-    const Json default_dict =
-        given == nullptr ? hf_class_rope(config_, type_.rope, model_.model_type) : Json();
-    const Json& dict = given != nullptr ? *given : default_dict;
+    width = settings.head_dim = read.config.integer("global_head_dim").value_or(512);
+    hf_check_width(read.config, "global_head_dim", width);
+  }
+  if (rope.turn == HfRotationForm::ChatGlm) return hf_add_chatglm(read, context, settings, keys);
+  if (heads == HfHeads::LocalByKeys && layer_type == sliding_attention) {
+    width = settings.head_dim = read.config.integer("swa_head_dim").value_or(width);
+    hf_check_width(read.config, "swa_head_dim", width);
+  }
+  if (read.type.scores.temperature == HfTemperature::ScalingBeta) {
+    read.model.query_temperature = hf_ministral_temperature(keys);
+  }
 
-    if (given != nullptr)
-      hf_check_all_beside(config_, type_.rope.bases, JsonKeys(dict, name).object(), name);
-    is_nested_ = is_per_layer_type(dict);
-    const HfLayers form = type_.layers.form;
-    if (form == HfLayers::DeepSeekV4) return read_deepseek_v4_layers(dict, name);
-    if (form == HfLayers::Step35) return read_step35_layers(dict, name);
-    if (form == HfLayers::GraniteSwa) return read_granite_swa_layers(dict, name);
-    if (is_nested_) {
-      for (const auto& [layer_type, parameters] : dict.members()) {
-        if (parameters.is_null() && type_.rope.null_is_no_rotary) {
-          model_.types_without_rotary.push_back(layer_type);
-        }
-        if (parameters.is_null() || parameters.is_number()) continue;
-        check_shared_length(dict, JsonKeys(parameters, name + "." + layer_type));
-        add_layer(layer_type, parameters, name + "." + layer_type, base_of(layer_type));
+  context.head_dim = width;
+  context.rotary_dim = hf_rotary_dim(read, width, context.partial_rotary_factor);
+  hf_require_neutral(read.config, "use_3d_rope", read.config.flag("use_3d_rope"),
+                     rope.mrope != HfMrope::None);
+  settings.axes = hf_axes(keys, rope.mrope, read.options.mrope_order, context.rotary_dim / 2);
+  settings.rule = hf_rule(keys, context);
+  read.model.layers.push_back({layer_type, std::move(settings)});
+}
+
+/// Reads DeepSeek-V4's dict. Local layers are unscaled. Layers with compressed keys have scaling
+/// and their own base. The factor of cos and sin is 1 in all layers.
+inline void hf_read_deepseek_v4_layers(HfRead& read, const Json& dict, const std::string& name) {
+  const Json nothing = Json::object();
+  const JsonKeys parts(dict, name);
+  const Json* main = read.is_nested ? parts.find("main") : nullptr;
+  const Json* compress = read.is_nested ? parts.find("compress") : &dict;
+  if (read.is_nested && (main == nullptr || compress == nullptr || dict.members().size() != 2)) {
+    read.config.reject(name, "must have main and compress, or neither");
+  }
+  if (!read.is_nested && parts.find("rope_theta") != nullptr) {
+    read.config.reject(name, "has one rope_theta, which cannot apply to both types of layers");
+  }
+  Json scaled = *compress;
+  if (JsonKeys(scaled, name).find("type") != nullptr ||
+      JsonKeys(scaled, name).find("rope_type") != nullptr) {
+    const auto is_default = [&scaled](const char* key) {
+      const Json* type = scaled.find(key);
+      return type == nullptr || type->is_text("default");
+    };
+    const bool is_plain = is_default("rope_type") && is_default("type");
+    if (!is_plain && !scaled.contains("attention_factor")) scaled["attention_factor"] = 1.0;
+  }
+  // The share of the whole head repeats qk_rope_head_dim.
+  Json turned = main != nullptr ? *main : nothing;
+  for (Json* one : {&turned, &scaled}) {
+    const auto share = JsonKeys(*one, name).real("partial_rotary_factor");
+    if (share && hf_width_of_share(read.head_dim, *share) != read.rotary_width) {
+      read.config.reject(name, "has a partial_rotary_factor that contradicts qk_rope_head_dim");
+    }
+    one->erase("partial_rotary_factor");
+  }
+  hf_add_layer(read, sliding_attention, turned, name, hf_base_of(read, sliding_attention));
+  hf_add_layer(read, compressed_attention, scaled, name,
+               read.config.real("compress_rope_theta").value_or(160000));
+}
+
+/// Reads Step 3.5's lists of type, base and rotary share of each layer.
+inline void hf_read_step35_layers(HfRead& read, const Json& dict, const std::string& name) {
+  const auto types = hf_step35_types(read.config);
+  if (read.is_nested) {  // the form in which transformers saves them
+    for (const auto& [type, parameters] : dict.members()) {
+      if (parameters.is_null() || parameters.is_number()) continue;
+      hf_add_layer(read, type, parameters, name + "." + type, hf_base_of(read, type));
+    }
+    read.model.layer_types = types;
+    return hf_read_use_rope_layers(read.config, read.model);
+  }
+  const Json* base = read.config.find("rope_theta");
+  const bool is_list = base != nullptr && base->is_array();
+  const auto bases =
+      is_list ? *read.config.reals("rope_theta")
+              : std::vector<double>(types.size(),
+                                    read.config.real("rope_theta").value_or(read.type.rope.base));
+  auto shares = read.config.reals("partial_rotary_factors").value_or(std::vector<double>{});
+  if (bases.size() < types.size()) {
+    read.config.reject("rope_theta", "must have an entry for each layer");
+  }
+  shares.resize((std::max)(shares.size(), types.size()), 1.0);
+  const auto scaled = read.config.texts("yarn_only_types");
+  const Json nothing = Json::object();
+  HfLayerVariants variants;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const auto [variant, is_new] = variants.name(types[i], bases[i], shares[i]);
+    if (is_new) {
+      const bool is_scaled =
+          !scaled || std::find(scaled->begin(), scaled->end(), types[i]) != scaled->end();
+      read.top_partial = shares[i];
+      hf_add_layer(read, variant, is_scaled ? dict : nothing, name, bases[i]);
+    }
+    read.model.layer_types.push_back(variant);
+  }
+  hf_read_use_rope_layers(read.config, read.model);
+}
+
+/// Reads Granite's list of bases, one per layer, which overrides the dict's base. 0 means no
+/// rotary encoding.
+///   Source: huggingface/transformers, granite_swa/modular_granite_swa.py (1b27b6b)
+inline void hf_read_granite_swa_layers(HfRead& read, const Json& dict, const std::string& name) {
+  constexpr auto list = "layer_rope_theta";
+  const auto types = hf_granite_swa_types(read.config, read.type.layers);
+  const auto bases = read.config.reals(list);
+  if (bases && bases->size() != types.size()) {
+    read.config.reject(list, "must have an entry for each layer");
+  }
+  HfLayerVariants variants;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    read.model.layer_types.push_back(types[i]);
+    const double base = bases ? (*bases)[i] : 0;
+    if (bases && base == 0) {
+      read.model.layers_without_rotary.push_back(static_cast<Index>(i));
+      continue;
+    }
+    const auto [variant, is_new] = variants.name(types[i], base, 1);
+    if (is_new) {
+      Json turned = dict;  // once for each variant, because a dict may be large
+      if (bases && dict.is_object()) turned["rope_theta"] = base;
+      hf_add_layer(read, variant, turned, name, hf_base_of(read, types[i]));
+    }
+    read.model.layer_types.back() = variant;
+  }
+  if (read.model.layers.empty()) read.config.reject(list, "lists no layer with a rotary encoding");
+}
+
+/// Rejects dicts for layer types that this model does not have, and missing dicts, because a
+/// default would be a guess.
+inline void hf_require_types_of_class(const HfRead& read, const Json& dict,
+                                      const std::string& name) {
+  if (read.type.rope.dicts == HfDicts::AnyTypes) return;
+  if (read.type.rope.dicts == HfDicts::One) {
+    read.config.reject(name, "has a dict per type of layer, but this model's layers share one");
+  }
+  const JsonKeys types(dict, name);
+  for (const char* type : {full_attention, sliding_attention}) {
+    if (types.find(type) == nullptr) read.config.reject(name, std::string("must have ") + type);
+  }
+  types.reject_unread([](const std::string&, const Json&) { return false; });
+}
+
+/// Reads the rope dict, or one dict per layer type.
+inline void hf_read_rope_layers(HfRead& read) {
+  const Json* current = hf_dict_of(read.config, "rope_parameters");
+  const Json* legacy = hf_dict_of(read.config, "rope_scaling");
+  if (current != nullptr && legacy != nullptr && !hf_dicts_agree(*current, *legacy)) {
+    fail<ConfigError>(JsonKeys::function,
+                      "rope_parameters and rope_scaling are both given, and differ");
+  }
+  const Json* given = current != nullptr ? current : legacy;
+  const std::string name = current != nullptr ? "rope_parameters" : "rope_scaling";
+  const Json nothing = Json::object();
+  const Json default_dict =
+      given == nullptr ? hf_class_rope(read.config, read.type.rope, read.model.model_type) : Json();
+  const Json& dict = given != nullptr ? *given : default_dict;
+
+  if (given != nullptr)
+    hf_check_all_beside(read.config, read.type.rope.bases, JsonKeys(dict, name).object(), name);
+  read.is_nested = hf_is_per_layer_type(dict);
+  const HfLayers form = read.type.layers.form;
+  if (form == HfLayers::DeepSeekV4) return hf_read_deepseek_v4_layers(read, dict, name);
+  if (form == HfLayers::Step35) return hf_read_step35_layers(read, dict, name);
+  if (form == HfLayers::GraniteSwa) return hf_read_granite_swa_layers(read, dict, name);
+  if (read.is_nested) {
+    for (const auto& [layer_type, parameters] : dict.members()) {
+      if (parameters.is_null() && read.type.rope.null_is_no_rotary) {
+        read.model.types_without_rotary.push_back(layer_type);
       }
-      require_types_of_class(dict, name);
-      return;
+      if (parameters.is_null() || parameters.is_number()) continue;
+      hf_check_shared_length(dict, JsonKeys(parameters, name + "." + layer_type));
+      hf_add_layer(read, layer_type, parameters, name + "." + layer_type,
+                   hf_base_of(read, layer_type));
     }
-    const HfDicts dicts = type_.rope.dicts;
-    if (dicts == HfDicts::AnyTypes || dicts == HfDicts::One) {
-      add_layer("", dict, name, base_of(""));
-      if (type_.rope.turn == HfRotationForm::PatchGrid)
-        hf_apply_dinov3_grid(config_, model_.layers.back().rotary);
-      return;
-    }
-    if (dicts == HfDicts::OneForEachType && given != nullptr) {
-      config_.reject(name, "must have a dict for each type of layer in this model");
-    }
-    const bool never_scales = dicts == HfDicts::NeverScales;
-    if (never_scales) hf_reject_mimo_scaling(config_, dict, name);
-    const bool has_local_base = type_.rope.bases.local_key != nullptr;
-    add_layer(full_attention, dict, name, base_of(full_attention));
-    add_layer(sliding_attention,
-              never_scales     ? hf_erase_base(dict)
-              : has_local_base ? nothing
-                               : hf_unscaled_dict(dict),
-              name, base_of(sliding_attention));
+    hf_require_types_of_class(read, dict, name);
+    return;
   }
-
-  std::optional<double> base_of(std::string_view layer_type) const {
-    return hf_base_of_layer_type(config_, type_.rope, layer_type, top_base_);
+  const HfDicts dicts = read.type.rope.dicts;
+  if (dicts == HfDicts::AnyTypes || dicts == HfDicts::One) {
+    hf_add_layer(read, "", dict, name, hf_base_of(read, ""));
+    if (read.type.rope.turn == HfRotationForm::PatchGrid)
+      hf_apply_dinov3_grid(read.config, read.model.layers.back().rotary);
+    return;
   }
-
-  /// Returns a rope dict, or nullptr for null and false.
-  const Json* dict_of(const char* key) const {
-    const Json* given = config_.find(key);
-    return given != nullptr && given->is_flag(false) ? nullptr : given;
+  if (dicts == HfDicts::OneForEachType && given != nullptr) {
+    read.config.reject(name, "must have a dict for each type of layer in this model");
   }
-
-  /// Reads DeepSeek-V4's dict. Local layers are unscaled. Layers with compressed keys have scaling
-  /// and their own base. The factor of cos and sin is 1 in all layers.
-  void read_deepseek_v4_layers(const Json& dict, const std::string& name) {
-    const Json nothing = Json::object();
-    const JsonKeys parts(dict, name);
-    const Json* main = is_nested_ ? parts.find("main") : nullptr;
-    const Json* compress = is_nested_ ? parts.find("compress") : &dict;
-    if (is_nested_ && (main == nullptr || compress == nullptr || dict.members().size() != 2)) {
-      config_.reject(name, "must have main and compress, or neither");
-    }
-    if (!is_nested_ && parts.find("rope_theta") != nullptr) {
-      config_.reject(name, "has one rope_theta, which cannot apply to both types of layers");
-    }
-    Json scaled = *compress;
-    if (JsonKeys(scaled, name).find("type") != nullptr ||
-        JsonKeys(scaled, name).find("rope_type") != nullptr) {
-      const auto is_default = [&scaled](const char* key) {
-        const Json* type = scaled.find(key);
-        return type == nullptr || type->is_text("default");
-      };
-      const bool is_plain = is_default("rope_type") && is_default("type");
-      if (!is_plain && !scaled.contains("attention_factor")) scaled["attention_factor"] = 1.0;
-    }
-    // The share of the whole head repeats qk_rope_head_dim.
-    Json turned = main != nullptr ? *main : nothing;
-    for (Json* one : {&turned, &scaled}) {
-      const auto share = JsonKeys(*one, name).real("partial_rotary_factor");
-      if (share && hf_width_of_share(head_dim_, *share) != rotary_width_) {
-        config_.reject(name, "has a partial_rotary_factor that contradicts qk_rope_head_dim");
-      }
-      one->erase("partial_rotary_factor");
-    }
-    add_layer(sliding_attention, turned, name, base_of(sliding_attention));
-    add_layer(compressed_attention, scaled, name,
-              config_.real("compress_rope_theta").value_or(160000));
-  }
-
-  /// Reads Step 3.5's lists of type, base and rotary share of each layer.
-  void read_step35_layers(const Json& dict, const std::string& name) {
-    const auto types = hf_step35_types(config_);
-    if (is_nested_) {  // the form in which transformers saves them
-      for (const auto& [type, parameters] : dict.members()) {
-        if (parameters.is_null() || parameters.is_number()) continue;
-        add_layer(type, parameters, name + "." + type, base_of(type));
-      }
-      model_.layer_types = types;
-      return hf_read_use_rope_layers(config_, model_);
-    }
-    const Json* base = config_.find("rope_theta");
-    const bool is_list = base != nullptr && base->is_array();
-    const auto bases =
-        is_list ? *config_.reals("rope_theta")
-                : std::vector<double>(types.size(),
-                                      config_.real("rope_theta").value_or(type_.rope.base));
-    auto shares = config_.reals("partial_rotary_factors").value_or(std::vector<double>{});
-    if (bases.size() < types.size()) {
-      config_.reject("rope_theta", "must have an entry for each layer");
-    }
-    shares.resize((std::max)(shares.size(), types.size()), 1.0);
-    const auto scaled = config_.texts("yarn_only_types");
-    const Json nothing = Json::object();
-    HfLayerVariants variants;
-    for (std::size_t i = 0; i < types.size(); ++i) {
-      const auto [variant, is_new] = variants.name(types[i], bases[i], shares[i]);
-      if (is_new) {
-        const bool is_scaled =
-            !scaled || std::find(scaled->begin(), scaled->end(), types[i]) != scaled->end();
-        top_partial_ = shares[i];
-        add_layer(variant, is_scaled ? dict : nothing, name, bases[i]);
-      }
-      model_.layer_types.push_back(variant);
-    }
-    hf_read_use_rope_layers(config_, model_);
-  }
-
-  /// Reads Granite's list of bases, one per layer, which overrides the dict's base. 0 means no
-  /// rotary encoding.
-  ///   Source: huggingface/transformers, granite_swa/modular_granite_swa.py (1b27b6b)
-  void read_granite_swa_layers(const Json& dict, const std::string& name) {
-    constexpr auto list = "layer_rope_theta";
-    const auto types = hf_granite_swa_types(config_, type_.layers);
-    const auto bases = config_.reals(list);
-    if (bases && bases->size() != types.size()) {
-      config_.reject(list, "must have an entry for each layer");
-    }
-    HfLayerVariants variants;
-    for (std::size_t i = 0; i < types.size(); ++i) {
-      model_.layer_types.push_back(types[i]);
-      const double base = bases ? (*bases)[i] : 0;
-      if (bases && base == 0) {
-        model_.layers_without_rotary.push_back(static_cast<Index>(i));
-        continue;
-      }
-      const auto [variant, is_new] = variants.name(types[i], base, 1);
-      if (is_new) {
-        Json turned = dict;  // once for each variant, because a dict may be large
-        if (bases && dict.is_object()) turned["rope_theta"] = base;
-        add_layer(variant, turned, name, base_of(types[i]));
-      }
-      model_.layer_types.back() = variant;
-    }
-    if (model_.layers.empty()) config_.reject(list, "lists no layer with a rotary encoding");
-  }
-
-  /// Rejects dicts for layer types that this model does not have, and missing dicts, because a
-  /// default would be a guess.
-  void require_types_of_class(const Json& dict, const std::string& name) const {
-    if (type_.rope.dicts == HfDicts::AnyTypes) return;
-    if (type_.rope.dicts == HfDicts::One) {
-      config_.reject(name, "has a dict per type of layer, but this model's layers share one");
-    }
-    const JsonKeys types(dict, name);
-    for (const char* type : {full_attention, sliding_attention}) {
-      if (types.find(type) == nullptr) config_.reject(name, std::string("must have ") + type);
-    }
-    types.reject_unread([](const std::string&, const Json&) { return false; });
-  }
-
-  /// True if the dict holds a dict per layer type. A trained length may stand beside these.
-  static bool is_per_layer_type(const Json& dict) {
-    if (!dict.is_object()) return false;
-    bool some = false;
-    for (const auto& [key, element] : dict.members()) {
-      const bool is_length = key == shared_length && element.is_number();
-      if (!element.is_null() && !element.is_object() && !is_length) return false;
-      some = some || element.is_object();
-    }
-    return some;
-  }
-
-  /// Checks that the trained length beside the dicts agrees with the one inside, or is not needed.
-  static void check_shared_length(const Json& dict, const JsonKeys& keys) {
-    const Json* shared = dict.find(shared_length);
-    const Json* inner = keys.find(shared_length);
-    const bool has_rule = keys.text("rope_type").value_or("default") != "default";
-    if (shared != nullptr && (inner != nullptr ? *inner != *shared : has_rule)) {
-      keys.reject(shared_length, "contradicts the one of the outer dict");
-    }
-  }
-
-  static constexpr const char* shared_length = "original_max_position_embeddings";
-  bool is_nested_ = false;  ///< the file has a dict for each type of layer
-
-  void add_layer(const std::string& layer_type, const Json& dict, const std::string& name,
-                 std::optional<double> base) {
-    check_layer_types(model_.layers.size() + 1);
-    const JsonKeys keys(dict, name);
-    const HfTypeRope& rope = type_.rope;
-    const HfHeads heads = type_.attention.heads;
-    // The length beside the dicts replaces that of a single dict alone, as in transformers.
-    const bool has_own_length = is_nested_ && keys.peek(shared_length) != nullptr;
-    HfRuleContext context{.max_position = max_position_,
-                          .original_max_position = has_own_length ? std::nullopt : original_,
-                          .softmax_mscale = heads == HfHeads::Latent && rope.has_mscale,
-                          .yarn_is_longrope = rope.yarn_is_longrope};
-    if (rope.trained_length != 0 && !original_ && keys.find(shared_length) == nullptr) {
-      context.original_max_position = rope.trained_length;
-    }
-    const auto dict_base = keys.any_of<double>({"rope_theta", "rotary_emb_base"});
-    auto dict_share = keys.real("partial_rotary_factor");
-    if (rope.is_mscale_ambiguous) hf_reject_mistral4_magnitude(keys);
-    if (rope.is_share_of_whole_head) {
-      dict_share = check_latent_share(keys, dict_share);
-    }
-    context.base = config_.required("rope_theta", dict_base ? dict_base : base);
-    context.partial_rotary_factor = dict_share ? dict_share : top_partial_;
-    check_share_of_caller(context);
-
-    RotarySettings settings{
-        .pairing = rope.pairing, .head_dim = head_dim_, .rotary_offset = rotary_offset_};
-    Index width = rotary_width_;
-    if (heads == HfHeads::WideGlobal && layer_type == full_attention) {
-      if (config_.has("global_head_dim") && config_.find("global_head_dim") == nullptr) {
-        config_.reject("global_head_dim", "is null, which is not supported");
-      }
-      width = settings.head_dim = config_.integer("global_head_dim").value_or(512);
-      check_width("global_head_dim", width);
-    }
-    if (rope.turn == HfRotationForm::ChatGlm) return add_chatglm(context, settings, keys);
-    if (heads == HfHeads::LocalByKeys && layer_type == sliding_attention) {
-      width = settings.head_dim = config_.integer("swa_head_dim").value_or(width);
-      check_width("swa_head_dim", width);
-    }
-    if (type_.scores.temperature == HfTemperature::ScalingBeta) {
-      model_.query_temperature = hf_ministral_temperature(keys);
-    }
-
-    context.head_dim = width;
-    context.rotary_dim = rotary_dim(width, context.partial_rotary_factor);
-    hf_require_neutral(config_, "use_3d_rope", config_.flag("use_3d_rope"),
-                       rope.mrope != HfMrope::None);
-    settings.axes = hf_axes(keys, rope.mrope, options_.mrope_order, context.rotary_dim / 2);
-    settings.rule = hf_rule(keys, context);
-    model_.layers.push_back({layer_type, std::move(settings)});
-  }
-
-  /// Checks a share of the whole head against the rotary part. The rotary part is rotated
-  /// completely, so no share remains.
-  std::optional<double> check_latent_share(const JsonKeys& keys,
-                                           std::optional<double> share) const {
-    if (share && hf_width_of_share(head_dim_, *share) != rotary_width_) {
-      keys.reject("partial_rotary_factor", "contradicts qk_rope_head_dim");
-    }
-    return std::nullopt;
-  }
-
-  /// Adds the share that the caller states for an unknown type.
-  void check_share_of_caller(HfRuleContext& context) const {
-    auto& share = context.partial_rotary_factor;
-    if (!options_.rotary_share) return;
-    if (!share && !config_.find("rotary_dim")) share = options_.rotary_share;
-    if (share && *share != *options_.rotary_share) {
-      fail<ConfigError>(JsonKeys::function, "rotary_share of the options is ",
-                        *options_.rotary_share, " but the file's share is ", *share);
-    }
-  }
-
-  /// Returns the width of the share, or rotary_dim if the file gives that.
-  Index rotary_dim(Index width, std::optional<double> share) const {
-    const auto given = config_.integer("rotary_dim");
-    if (type_.rope.needs_width && !share) config_.required("rotary_dim", given);
-    const Index from_share = hf_width_of_share(width, share.value_or(type_.rope.share));
-    if (given && share && *given != from_share) {
-      fail<ConfigError>(JsonKeys::function, "rotary_dim is ", *given,
-                        " but partial_rotary_factor makes it ", from_share);
-    }
-    const Index dim = given.value_or(from_share);
-    if (dim < 2 || dim % 2 != 0 || dim > width) {
-      fail<ConfigError>(JsonKeys::function,
-                        "the number of rotary channels must be even, and from 2 to ", width,
-                        ", but is ", dim);
-    }
-    return dim;
-  }
-
-  /// Adds ChatGLM's rotation. ChatGLM-6B rotates both halves of a head, by two ids. Its successors
-  /// rotate the first half, by one id; CogAgent (original_rope: false) pairs the halves of that.
-  ///
-  /// rope_ratio multiplies the base, as in ChatGLM3 and GLM-4. ChatGLM2-6B-32K divides positions by
-  /// it instead, and no key tells its file apart: for that model, replace the key by a rope_scaling
-  /// of the type linear whose factor is the ratio.
-  ///   Source: vllm, vllm/model_executor/models/chatglm.py
-  void add_chatglm(HfRuleContext& context, RotarySettings& settings, const JsonKeys& keys) {
-    context.base *= config_.real("rope_ratio").value_or(1);
-    context.head_dim = context.rotary_dim = rotary_dim(head_dim_, 0.5);
-    // ChatGLM-6B is recognised by a key that its successors lack. Its class has two ids by default.
-    const bool is_first = config_.find("inner_hidden_size") != nullptr;
-    settings.chatglm_halves = config_.flag("position_encoding_2d").value_or(is_first);
-    if (is_first && !settings.chatglm_halves) {
-      config_.reject("position_encoding_2d", "is false, which is not supported in this model");
-    }
-    const bool pairs_neighbours = config_.flag("original_rope").value_or(true);
-    if (settings.chatglm_halves || (!pairs_neighbours && !options_.pairing)) {
-      settings.pairing = PairingKind::HalfRotate;
-    }
-    settings.rule = hf_rule(keys, context);
-    model_.layers.push_back({"", std::move(settings)});
-  }
-};
+  const bool never_scales = dicts == HfDicts::NeverScales;
+  if (never_scales) hf_reject_mimo_scaling(read.config, dict, name);
+  const bool has_local_base = read.type.rope.bases.local_key != nullptr;
+  hf_add_layer(read, full_attention, dict, name, hf_base_of(read, full_attention));
+  hf_add_layer(read, sliding_attention,
+               never_scales     ? hf_erase_base(dict)
+               : has_local_base ? nothing
+                                : hf_unscaled_dict(dict),
+               name, hf_base_of(read, sliding_attention));
+}
 
 }  // namespace detail
 POSENC_END

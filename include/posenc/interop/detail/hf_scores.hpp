@@ -92,8 +92,7 @@ inline std::optional<QueryTemperature> hf_llama4_temperature(const JsonKeys& con
   bool is_on = true;
   if (const auto* given = config.find(switch_key)) {
     // Early files write true as the number 4.
-    is_on = given->is_integer() ? given->integer() != 0
-                                       : config.flag(switch_key).value_or(true);
+    is_on = given->is_integer() ? given->integer() != 0 : config.flag(switch_key).value_or(true);
   }
   if (!is_on) return std::nullopt;
   return QueryTemperature{.formula = QueryTemperatureFormula::LogFloor,

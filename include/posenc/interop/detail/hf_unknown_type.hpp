@@ -84,9 +84,9 @@ bool hf_all_rope_dicts(const Json& config, const States& states) {
     const Json* dict = config.find(name);
     if (dict == nullptr || !dict->is_object()) continue;
     if (!hf_has_dicts(*dict)) return states(*dict);
-    return std::all_of(
-        dict->members().begin(), dict->members().end(),
-        [&](const auto& member) { return !member.second.is_object() || states(member.second); });
+    return std::all_of(dict->members().begin(), dict->members().end(), [&](const auto& member) {
+      return !member.second.is_object() || states(member.second);
+    });
   }
   return states(Json::object());
 }

@@ -39,9 +39,8 @@ class HfVision {
       tower_.rotary = VisionRotary{*type_.rotary, read_base(type_.base)};
     }
     if (type_.softmax_scale != 0) tower_.softmax_scale = type_.softmax_scale;
-    config_.reject_unread([](std::string_view key, const Json& value) {
-      return hf_is_ignorable(key, value);
-    });
+    config_.reject_unread(
+        [](std::string_view key, const Json& value) { return hf_is_ignorable(key, value); });
     validate(tower_);
     return std::move(tower_);
   }

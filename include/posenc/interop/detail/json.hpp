@@ -38,8 +38,7 @@ class Json {
   ~Json();
 
   static Json array() { return Json(Kind::Array); }
-  static Json object(
-      std::initializer_list<std::pair<std::string_view, Json>> members = {});
+  static Json object(std::initializer_list<std::pair<std::string_view, Json>> members = {});
   /// Returns a value of a kind that JSON does not have, such as the bytes of CBOR.
   static Json foreign() { return Json(Kind::Foreign); }
 

@@ -24,8 +24,7 @@ namespace detail {
 class JsonKeys {
  public:
   /// `name` denotes the object in messages.
-  JsonKeys(const Json& object, std::string name)
-      : object_(object), name_(std::move(name)) {
+  JsonKeys(const Json& object, std::string name) : object_(object), name_(std::move(name)) {
     if (!object.is_object()) fail<ConfigError>(function, name_, " must be a JSON object");
   }
 
@@ -54,9 +53,7 @@ class JsonKeys {
     return get<double>(key, "a finite number");
   }
   /// Returns an integer; 32768.0 counts as one.
-  std::optional<Index> integer(std::string_view key) const {
-    return get<Index>(key, "an integer");
-  }
+  std::optional<Index> integer(std::string_view key) const { return get<Index>(key, "an integer"); }
   std::optional<bool> flag(std::string_view key) const { return get<bool>(key, "true or false"); }
   std::optional<std::string> text(std::string_view key) const {
     return get<std::string>(key, "a string");

@@ -2,13 +2,13 @@
 // Model types, pairing and widths of config.json.
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
-#include <posenc/interop/hf_widths.hpp>
+#include <posenc/interop/hf_config_options.hpp>
 
 #include <nlohmann/json.hpp>
 
 #include <variant>
 
-namespace hf_widths_test {
+namespace hf_config_options_test {
 
 using nlohmann::json;
 using posenc::PairingKind;
@@ -96,4 +96,4 @@ TEST_CASE("a rotary share beyond the head is refused in every place", "[interop]
   }
 }
 
-}  // namespace hf_widths_test
+}  // namespace hf_config_options_test

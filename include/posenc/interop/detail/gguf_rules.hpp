@@ -6,7 +6,9 @@
 #include <posenc/frequency/rotary_rule.hpp>
 #include <posenc/frequency/rule_description.hpp>
 #include <posenc/interop/detail/gguf_architecture.hpp>
+#include <posenc/interop/detail/names.hpp>
 #include <posenc/interop/gguf_file.hpp>
+#include <posenc/interop/gguf_options.hpp>
 
 #include <algorithm>
 #include <array>
@@ -16,18 +18,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-POSENC_STABLE_BEGIN
-
-/// Meanings of rope.scaling.attn_factor in a GGUF file with YaRN. llama.cpp multiplies YaRN's own
-/// magnitude by it. Some converters wrote the final factor instead.
-enum class GgufAttentionFactor {
-  Unspecified,  ///< Relative, but an error if the value is YaRN's own magnitude
-  Relative,     ///< a factor of YaRN's own magnitude, as llama.cpp reads it
-  Final         ///< the factor of cos and sin, YaRN's own magnitude included
-};
-
-POSENC_STABLE_END
 
 POSENC_BEGIN
 namespace detail {
@@ -200,7 +190,45 @@ inline void gguf_yarn_magnitude(const GgufKeys& keys, const GgufRuleContext& con
   if (is_deepseek && all_dim != 0) rule.mscale_all_dim = all_dim;
 }
 
-inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context) {
+/// Returns a tensor of divisors, one per pair; nullopt if there is none. The tensor has an element
+/// for each pair of the widest layers, whose first ones are of narrower layers.
+inline std::optional<std::vector<double>> gguf_divisor_tensor(const GgufKeys& keys,
+                                                              const char* name, Index rotary_dim,
+                                                              Index widest) {
+  auto divisors = keys.file().rope_tensor(name);
+  if (divisors && static_cast<Index>(divisors->size()) != widest / 2) {
+    fail<ConfigError>(GgufKeys::function, "the tensor ", name, " has ", divisors->size(),
+                      " elements but there are ", widest / 2, " pairs");
+  }
+  if (divisors) divisors->resize(static_cast<std::size_t>(rotary_dim / 2));
+  return divisors;
+}
+
+/// Divisors of the pairs, from the tensors of a file: one list, two lists of LongRoPE, or none.
+struct GgufDivisors {
+  std::optional<std::vector<double>> freqs, longer, shorter;
+};
+
+inline GgufDivisors gguf_divisors(const GgufKeys& keys, const GgufRuleContext& context) {
+  const Index dim = context.rotary_dim;
+  const Index widest = dim * context.architecture->rope.global_part;
+  GgufDivisors read{.freqs = gguf_divisor_tensor(keys, gguf_freqs_tensor, dim, widest),
+                    .longer = gguf_divisor_tensor(keys, "rope_factors_long.weight", dim, widest),
+                    .shorter = gguf_divisor_tensor(keys, "rope_factors_short.weight", dim, widest)};
+  if (read.longer.has_value() != read.shorter.has_value() || (read.longer && read.freqs)) {
+    fail<ConfigError>(GgufKeys::function,
+                      "there must be rope_factors_long.weight and rope_factors_short.weight, or "
+                      "rope_freqs.weight, or none of them");
+  }
+  return read;
+}
+
+inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context,
+                            const GgufDivisors& divisors) {
+  if (divisors.freqs || divisors.longer) {
+    fail<ConfigError>(GgufKeys::function,
+                      "YaRN together with tensors of divisors is not supported");
+  }
   auto rule = gguf_read_rule<YarnScaling>(keys, context, "rope.scaling.yarn_");
   if (keys.real("rope.scaling.yarn_ext_factor").value_or(1) != 1) {
     keys.reject("rope.scaling.yarn_ext_factor", "is not 1, which is not supported");
@@ -216,48 +244,6 @@ inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context
   return rule;
 }
 
-/// Returns a tensor of divisors, one per pair; nullopt if there is none. The tensor has an element
-/// for each pair of the widest layers, whose first ones are of narrower layers.
-inline std::optional<std::vector<double>> gguf_divisors(const GgufKeys& keys, const char* name,
-                                                        Index rotary_dim, Index widest) {
-  auto divisors = keys.file().rope_tensor(name);
-  if (divisors && static_cast<Index>(divisors->size()) != widest / 2) {
-    fail<ConfigError>(GgufKeys::function, "the tensor ", name, " has ", divisors->size(),
-                      " elements but there are ", widest / 2, " pairs");
-  }
-  if (divisors) divisors->resize(static_cast<std::size_t>(rotary_dim / 2));
-  return divisors;
-}
-
-/// Values of rope.scaling.type.
-inline constexpr auto gguf_scaling_types =
-    std::to_array<std::string_view>({"none", "linear", "yarn", "longrope"});
-
-/// Key of a single type of scaling.
-struct GgufTypeKey {
-  std::string_view type, key;
-};
-inline constexpr auto gguf_type_keys =
-    std::to_array<GgufTypeKey>({{"yarn", "rope.scaling.yarn_ext_factor"},
-                                {"yarn", "rope.scaling.yarn_attn_factor"},
-                                {"yarn", "rope.scaling.yarn_beta_fast"},
-                                {"yarn", "rope.scaling.yarn_beta_slow"},
-                                {"yarn", "rope.scaling.yarn_log_multiplier"}});
-
-inline bool gguf_is_type_key(std::string_view key) {
-  return std::any_of(gguf_type_keys.begin(), gguf_type_keys.end(),
-                     [key](const GgufTypeKey& known) { return known.key == key; });
-}
-
-inline void gguf_reject_keys_of_other_types(const GgufKeys& keys, std::string_view type) {
-  for (const GgufTypeKey& known : gguf_type_keys) {
-    if (known.type == type || !keys.has(known.key)) continue;
-    std::string why = "has no effect, because the scaling is not of the type ";
-    why += known.type;
-    keys.reject(known.key, why);
-  }
-}
-
 /// Returns a rule without scaling, whose cos and sin are multiplied by a factor.
 inline RotaryRule gguf_unscaled(Index rotary_dim, double base, double attention_factor) {
   if (attention_factor == 1) return Unscaled{.rotary_dim = rotary_dim, .base = base};
@@ -268,66 +254,99 @@ inline RotaryRule gguf_unscaled(Index rotary_dim, double base, double attention_
       .attention_factor = attention_factor};
 }
 
-/// Returns the rule of the global layers.
-inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context) {
-  const auto named = keys.text("rope.scaling.type");
-  const std::string type = named.value_or("linear");
-  if (std::find(gguf_scaling_types.begin(), gguf_scaling_types.end(), type) ==
-      gguf_scaling_types.end()) {
-    fail<ConfigError>(GgufKeys::function, keys.full("rope.scaling.type"),
-                      " has the unknown value '", type, "'");
-  }
-  const Index dim = context.rotary_dim;
-  const Index widest = dim * context.architecture->rope.global_part;
-  auto freqs = gguf_divisors(keys, gguf_freqs_tensor, dim, widest);
-  auto longer = gguf_divisors(keys, "rope_factors_long.weight", dim, widest);
-  auto shorter = gguf_divisors(keys, "rope_factors_short.weight", dim, widest);
-  if (longer.has_value() != shorter.has_value() || (longer && freqs)) {
-    fail<ConfigError>(GgufKeys::function,
-                      "there must be rope_factors_long.weight and rope_factors_short.weight, or "
-                      "rope_freqs.weight, or none of them");
-  }
-  if (type == "longrope" && !longer) {
-    fail<ConfigError>(GgufKeys::function,
-                      "the type longrope needs the tensors rope_factors_long.weight and "
-                      "rope_factors_short.weight");
-  }
-  gguf_reject_keys_of_other_types(keys, type);
-  if (type == "yarn") {
-    if (freqs || longer) {
-      fail<ConfigError>(GgufKeys::function,
-                        "YaRN together with tensors of divisors is not supported");
-    }
-    return gguf_yarn(keys, context);
-  }
-
+/// Returns a rule that divides frequencies by one factor, by divisors, or by both.
+inline RotaryRule gguf_divided(const GgufKeys& keys, const GgufRuleContext& context,
+                               GgufDivisors divisors, double factor) {
   const double attention_factor = keys.real("rope.scaling.attn_factor").value_or(1);
-  const double factor = type == "none" ? 1 : gguf_factor(keys);
   if (gguf_scales_scores(*context.architecture) && (factor != 1 || attention_factor != 1)) {
     const char* key = factor != 1 ? "rope.scaling.factor" : "rope.scaling.attn_factor";
     keys.reject(key,
                 "is not 1, for which llama.cpp scales scores of this architecture even without "
                 "YaRN");
   }
-  if (longer) {  // for any type, because older files name none
+  if (divisors.longer) {  // for any type, because older files name none
     if (factor != 1) keys.reject("rope.scaling.factor", "contradicts the tensors of LongRoPE");
-    return LongRopeScaling{.rotary_dim = dim,
+    return LongRopeScaling{.rotary_dim = context.rotary_dim,
                            .base = context.base,
-                           .short_factor = *std::move(shorter),
-                           .long_factor = *std::move(longer),
+                           .short_factor = *std::move(divisors.shorter),
+                           .long_factor = *std::move(divisors.longer),
                            .original_max_position = gguf_original_length(keys),
                            .attention_factor = attention_factor};
   }
+  auto& freqs = divisors.freqs;
   if (freqs || attention_factor != 1) {
-    if (!freqs) freqs.emplace(static_cast<std::size_t>(dim / 2), 1.0);
+    if (!freqs) freqs.emplace(static_cast<std::size_t>(context.rotary_dim / 2), 1.0);
     for (double& divisor : *freqs) divisor *= factor;
-    return DivisorScaling{.rotary_dim = dim,
+    return DivisorScaling{.rotary_dim = context.rotary_dim,
                           .base = context.base,
                           .divisors = *std::move(freqs),
                           .attention_factor = attention_factor};
   }
   if (factor == 1) return gguf_read_rule<Unscaled>(keys, context);
   return gguf_read_rule<LinearScaling>(keys, context);
+}
+
+inline RotaryRule gguf_none(const GgufKeys& keys, const GgufRuleContext& context,
+                            const GgufDivisors& divisors) {
+  return gguf_divided(keys, context, divisors, 1);
+}
+
+inline RotaryRule gguf_linear(const GgufKeys& keys, const GgufRuleContext& context,
+                              const GgufDivisors& divisors) {
+  return gguf_divided(keys, context, divisors, gguf_factor(keys));
+}
+
+inline RotaryRule gguf_longrope(const GgufKeys& keys, const GgufRuleContext& context,
+                                const GgufDivisors& divisors) {
+  if (!divisors.longer) {
+    fail<ConfigError>(GgufKeys::function,
+                      "the type longrope needs the tensors rope_factors_long.weight and "
+                      "rope_factors_short.weight");
+  }
+  return gguf_linear(keys, context, divisors);
+}
+
+/// Type of scaling, the function that reads its rule, and keys that other types reject.
+struct GgufRuleType {
+  std::string_view name;
+  RotaryRule (*read)(const GgufKeys&, const GgufRuleContext&, const GgufDivisors&);
+  std::string_view keys = {};
+};
+
+inline constexpr auto gguf_rule_types = std::to_array<GgufRuleType>(
+    {{"none", gguf_none},
+     {"linear", gguf_linear},
+     {"yarn", gguf_yarn,
+      "rope.scaling.yarn_ext_factor rope.scaling.yarn_attn_factor rope.scaling.yarn_beta_fast "
+      "rope.scaling.yarn_beta_slow rope.scaling.yarn_log_multiplier"},
+     {"longrope", gguf_longrope}});
+
+/// True if a key belongs to a single type of scaling.
+inline bool gguf_is_type_key(std::string_view key) {
+  return std::any_of(gguf_rule_types.begin(), gguf_rule_types.end(),
+                     [key](const GgufRuleType& type) { return lists_name(type.keys, key); });
+}
+
+/// Returns the rule of the type that the file names, by default linear.
+inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context) {
+  const std::string name = keys.text("rope.scaling.type").value_or("linear");
+  const GgufRuleType* named = nullptr;
+  for (const GgufRuleType& type : gguf_rule_types) {
+    if (type.name == name) named = &type;
+  }
+  if (named == nullptr) {
+    fail<ConfigError>(GgufKeys::function, keys.full("rope.scaling.type"),
+                      " has the unknown value '", name, "'");
+  }
+  const GgufDivisors divisors = gguf_divisors(keys, context);
+  for (const GgufRuleType& other : gguf_rule_types) {
+    for_each_name(&other == named ? std::string_view() : other.keys, [&](std::string_view key) {
+      if (!keys.has(key)) return;
+      keys.reject(
+          key, "has no effect, because the scaling is not of the type " + std::string(other.name));
+    });
+  }
+  return named->read(keys, context, divisors);
 }
 
 }  // namespace detail

@@ -3,15 +3,16 @@
 #include "frequency/random_rules.hpp"
 #include "interop/gguf_writer.hpp"
 #include "support/catch.hpp"
+#include <posenc/interop/detail/gguf_rules.hpp>
 #include <posenc/interop/gguf.hpp>
-#include <posenc/interop/gguf_rules.hpp>
+#include <posenc/interop/gguf_options.hpp>
 
 #include <set>
 #include <string>
 #include <tuple>
 #include <type_traits>
 
-namespace gguf_rules_test {
+namespace gguf_options_test {
 
 using posenc::Index;
 
@@ -58,8 +59,8 @@ template <class Rule>
 std::set<std::string> types_of() {
   std::set<std::string> types;
   support::Random random(31);
-  for (const std::string_view type : posenc::detail::gguf_scaling_types) {
-    const std::string name(type);
+  for (const auto& row : posenc::detail::gguf_rule_types) {
+    const std::string name(row.name);
     CAPTURE(name);
     auto rule = random_rules::drawn<Rule>(random);
     const auto bytes = file_of(name, rule).bytes();
@@ -88,10 +89,10 @@ TEST_CASE("rules come back from GGUF files number by number, under every type", 
   std::apply(
       [&reached]<class... Rules>(const Rules&...) { (reached.merge(types_of<Rules>()), ...); },
       random_rules::All{});
-  for (const std::string_view type : posenc::detail::gguf_scaling_types) all.emplace(type);
+  for (const auto& type : posenc::detail::gguf_rule_types) all.emplace(type.name);
   reached.insert("longrope");  // its numbers are in tensors
   CHECK(reached == all);
   CHECK(types_of<posenc::YarnScaling>() == std::set<std::string>{"yarn"});
 }
 
-}  // namespace gguf_rules_test
+}  // namespace gguf_options_test
