@@ -184,7 +184,7 @@ void axial_row(const Oscillator& oscillator, const PairAxes& axes, const Positio
     axes.for_each_run(begin, part, [&](Index axis, Index run, Index pairs) {
       std::fill_n(position_of_pair + (run - begin), pairs, position_of(axis));
     });
-    oscillator.cos_sin_row(position_of_pair, begin, part, factor, cos + done, sin + done);
+    oscillator.cos_sin_row(position_of_pair, false, begin, part, factor, cos + done, sin + done);
   }
 }
 

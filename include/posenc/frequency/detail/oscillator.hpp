@@ -81,12 +81,14 @@ class Oscillator {
   ///   Cost:   about 25 vector operations per vector of doubles; no allocation
   template <class Tier = tier::Best, std::floating_point T>
   void cos_sin_row(double position, Index first, Index count, double factor, T* cos_row,
-                   T* sin_row) const noexcept;
+                   T* sin_row) const noexcept {
+    cos_sin_row<Tier>(&position, true, first, count, factor, cos_row, sin_row);
+  }
 
-  /// Overload with one position per frequency: positions [count].
+  /// Overload with one position per frequency, positions [count], or with one for all frequencies.
   template <class Tier = tier::Best, std::floating_point T>
-  void cos_sin_row(const double* positions, Index first, Index count, double factor, T* cos_row,
-                   T* sin_row) const noexcept;
+  void cos_sin_row(const double* positions, bool is_shared, Index first, Index count, double factor,
+                   T* cos_row, T* sin_row) const noexcept;
 
   /// Like the overload with one position, but always inlined. If `count` is a compile-time constant
   /// and the caller uses the row immediately, the values stay in registers.
@@ -94,17 +96,16 @@ class Oscillator {
   POSENC_ALWAYS_INLINE void cos_sin_row_inline(double position, Index first, Index count,
                                                double factor, T* cos_row,
                                                T* sin_row) const noexcept {
-    write_cos_sin<Tier>(SharedPosition<true>{position}, first, count, factor, cos_row, sin_row);
+    write_cos_sin<Tier>(PositionInRegister{position}, first, count, factor, cos_row, sin_row);
   }
 
   /// Returns the largest |inv_freq|, which bounds the positions that are accepted.
   double max_inv_freq() const noexcept { return max_inv_freq_; }
 
  private:
-  template <bool ConsumedInRegisters>
-  struct SharedPosition {
+  struct PositionInRegister {
     /// True if the caller uses the row immediately, from registers.
-    static constexpr bool consumed_in_registers = ConsumedInRegisters;
+    static constexpr bool consumed_in_registers = true;
     double position;
     double at(Index) const noexcept { return position; }
     template <class P>
@@ -116,17 +117,19 @@ class Oscillator {
       return P::broadcast(position);
     }
   };
-  struct PerPairPosition {
+  /// One position or one per frequency. A branch per vector costs less than a second function.
+  struct PositionsInMemory {
     static constexpr bool consumed_in_registers = false;
     const double* positions;
-    double at(Index i) const noexcept { return positions[i]; }
+    bool is_shared;
+    double at(Index i) const noexcept { return positions[is_shared ? 0 : i]; }
     template <class P>
     P load(Index i) const noexcept {
-      return P::load(positions + i);
+      return is_shared ? P::broadcast(*positions) : P::load(positions + i);
     }
     template <class P>
     P load_partial(Index i, Index n) const noexcept {
-      return P::load_partial(positions + i, n);
+      return is_shared ? P::broadcast(*positions) : P::load_partial(positions + i, n);
     }
   };
 
@@ -142,11 +145,8 @@ class Oscillator {
     for (; i + 2 * P::width <= count; i += 2 * P::width) {
       write<PackPair<P>>(positions, i, first, factor, cos_row, sin_row);
     }
-    if (i + P::width <= count) {
-      write<P>(positions, i, first, factor, cos_row, sin_row);
-      i += P::width;
-    }
-    if (const Index rest = count - i; rest > 0) {
+    for (; i < count; i += P::width) {
+      const Index rest = (std::min)(Index{P::width}, count - i);
       const CosSinOf<P> value =
           cos_sin(positions.template load_partial<P>(i, rest),
                   P::load_partial(quarter_turns_hi_.data() + first + i, rest),
@@ -202,14 +202,10 @@ class Oscillator {
 // Outside of the class, because functions in it are inline, and a declared instantiation of an
 // inline function is compiled nevertheless.
 template <class Tier, std::floating_point T>
-void Oscillator::cos_sin_row(double position, Index first, Index count, double factor, T* cos_row,
-                             T* sin_row) const noexcept {
-  write_cos_sin<Tier>(SharedPosition<false>{position}, first, count, factor, cos_row, sin_row);
-}
-template <class Tier, std::floating_point T>
-void Oscillator::cos_sin_row(const double* positions, Index first, Index count, double factor,
-                             T* cos_row, T* sin_row) const noexcept {
-  write_cos_sin<Tier>(PerPairPosition{positions}, first, count, factor, cos_row, sin_row);
+void Oscillator::cos_sin_row(const double* positions, bool is_shared, Index first, Index count,
+                             double factor, T* cos_row, T* sin_row) const noexcept {
+  write_cos_sin<Tier>(PositionsInMemory{positions, is_shared}, first, count, factor, cos_row,
+                      sin_row);
 }
 
 /// Throws PositionError if an angle can exceed 2^50 radians, the limit of the oscillator's
@@ -223,11 +219,9 @@ inline void check_max_angle(const char* function, const Oscillator& oscillator,
   }
 }
 
-#define POSENC_DETAIL_COS_SIN_ROWS(EXTERN, T)                                                    \
-  EXTERN template void Oscillator::cos_sin_row<tier::Best>(double, Index, Index, double, T*, T*) \
-      const noexcept;                                                                            \
-  EXTERN template void Oscillator::cos_sin_row<tier::Best>(const double*, Index, Index, double,  \
-                                                           T*, T*) const noexcept;
+#define POSENC_DETAIL_COS_SIN_ROWS(EXTERN, T)                                                 \
+  EXTERN template void Oscillator::cos_sin_row<tier::Best>(const double*, bool, Index, Index, \
+                                                           double, T*, T*) const noexcept;
 #if POSENC_COMPILED
 POSENC_DETAIL_COS_SIN_ROWS(extern, float)
 POSENC_DETAIL_COS_SIN_ROWS(extern, double)
