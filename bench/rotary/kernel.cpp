@@ -15,7 +15,7 @@ void kernel_case(benchmark::State& state) {
   bench::Comparison(state,
                     [&] {
                       T* x = bench::opaque(setup.x.data());
-                      posenc::detail::token_kernel<Pairing, T>(pairs)(
+                      posenc::detail::block_kernel<Pairing, T>(pairs).rotate_token(
                           x, x, pairs, Llama3::heads, setup.angles.cos.data(),
                           setup.angles.sin.data(), dim, dim);
                     })

@@ -210,9 +210,9 @@ class Case {
 
   void rotate(Tensor<Pairing, T>& in, Tensor<Pairing, T>& out) {
     if (one_position_) {
-      const auto rotate_token = posenc::detail::token_kernel<Pairing, T, Tier>(shape_.pairs);
-      rotate_token(in.row(0, 0), out.row(0, 0), shape_.pairs, shape_.heads, angles_.cos(),
-                   angles_.sin(), in.head_stride(), out.head_stride());
+      const auto kernel = posenc::detail::block_kernel<Pairing, T, Tier>(shape_.pairs);
+      kernel.rotate_token(in.row(0, 0), out.row(0, 0), shape_.pairs, shape_.heads, angles_.cos(),
+                          angles_.sin(), in.head_stride(), out.head_stride());
       return;
     }
     posenc::detail::block_kernel<Pairing, T, Tier>(shape_.pairs)({

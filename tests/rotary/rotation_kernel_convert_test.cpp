@@ -16,9 +16,9 @@ template <class Pairing, class Tier, class In, class Out>
 void rotate(const Shape& shape, bool token, Tensor<Pairing, In>& in, Tensor<Pairing, Out>& out,
             Angles<float>& angles) {
   if (token) {
-    posenc::detail::token_kernel<Pairing, In, Tier, Out>(shape.pairs)(
-        in.row(0, 0), out.row(0, 0), shape.pairs, shape.heads, angles.cos(), angles.sin(),
-        in.head_stride(), out.head_stride());
+    posenc::detail::block_kernel<Pairing, In, Tier, Out>(shape.pairs)
+        .rotate_token(in.row(0, 0), out.row(0, 0), shape.pairs, shape.heads, angles.cos(),
+                      angles.sin(), in.head_stride(), out.head_stride());
     return;
   }
   posenc::detail::block_kernel<Pairing, In, Tier, Out>(shape.pairs)({

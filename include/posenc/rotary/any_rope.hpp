@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/detail/deep_copy_ptr.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/frequency/angle_policy.hpp>
@@ -19,9 +18,9 @@
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
-#include <array>
 #include <concepts>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -29,6 +28,18 @@
 #include <vector>
 
 POSENC_BEGIN
+namespace detail {
+
+/// Calls f with the value that a variant of three pairings holds. std::visit() compiles slower.
+template <class Variant, class F>
+decltype(auto) visit_pairing(const Variant& variant, F&& f) {
+  if (const auto* const value = std::get_if<0>(&variant)) return f(*value);
+  if (const auto* const value = std::get_if<1>(&variant)) return f(*value);
+  return f(*std::get_if<2>(&variant));
+}
+
+}  // namespace detail
+
 /// A table of cos and sin whose pairing is known only at run time; AnyRope::table() returns one.
 /// Its calls are those of RotationTable, at the cost of one branch per call.
 template <std::floating_point Real>
@@ -46,9 +57,7 @@ class AnyRotationTable : public TableCalls<AnyRotationTable<Real>, Real> {
   /// Calls f with the table that is held.
   template <class F>
   decltype(auto) visit(F&& f) const {
-    if (const auto* const table = std::get_if<0>(&table_)) return f(*table);
-    if (const auto* const table = std::get_if<1>(&table_)) return f(*table);
-    return f(std::get<2>(table_));
+    return detail::visit_pairing(table_, f);
   }
 
   /// Returns the number of batch rows; 1 serves every batch.
@@ -84,10 +93,13 @@ class AnyRotationTable : public TableCalls<AnyRotationTable<Real>, Real> {
   template <class, std::floating_point>
   friend class TableCalls;
 
-  template <class Tensors, Device D>
-  void apply(detail::RotaryCall call, const D& device, const Tensors& tensors) const {
+  static constexpr detail::RotaryCallNames names = detail::table_call_names;
+
+  template <Scalar In, Scalar Out, Device D>
+  void apply(const char* function, detail::Direction direction, const D& device,
+             ListView<detail::RotationOperand<In, Out>> tensors) const {
     visit([&](const auto& table) {
-      TableCalls<AnyRotationTable, Real>::apply_to(table, call, device, tensors);
+      table.template apply<In, Out>(function, direction, device, tensors);
     });
   }
 
@@ -127,30 +139,23 @@ class AnyRope : public RotaryCalls<AnyRope> {
 
   // NOLINTBEGIN: every Rope is an AnyRope
   /// Holds a copy of a Rope<Interleaved>.
-  AnyRope(const Rope<Interleaved>& rope) : interleaved_(rope) {}
+  AnyRope(const Rope<Interleaved>& rope) : rope_(std::make_shared<const Variant>(rope)) {}
   /// Holds a copy of a Rope<HalfRotate>.
-  AnyRope(const Rope<HalfRotate>& rope) : half_rotate_(rope) {}
+  AnyRope(const Rope<HalfRotate>& rope) : rope_(std::make_shared<const Variant>(rope)) {}
   /// Holds a copy of a ChatGlmRope.
-  AnyRope(const ChatGlmRope& rope) : chatglm_(rope) {}
+  AnyRope(const ChatGlmRope& rope) : rope_(std::make_shared<const Variant>(rope)) {}
   // NOLINTEND
 
-  /// Copies the rope. Moving copies, too, as for Rope.
+  /// Copies the rope. Copies share its frequencies, which do not change. Moving copies, too, as for
+  /// Rope.
   AnyRope(const AnyRope&) = default;
-  /// Copies the rope. If the copy throws, this rope is unchanged.
-  AnyRope& operator=(const AnyRope& other) {
-    AnyRope copy(other);
-    interleaved_.swap(copy.interleaved_);
-    half_rotate_.swap(copy.half_rotate_);
-    chatglm_.swap(copy.chatglm_);
-    return *this;
-  }
+  /// Copies the rope.
+  AnyRope& operator=(const AnyRope&) = default;
 
   /// Calls f with the rope that is held; its type names the pairing.
   template <class F>
   decltype(auto) visit(F&& f) const {
-    if (interleaved_.get() != nullptr) return f(*interleaved_.get());
-    if (half_rotate_.get() != nullptr) return f(*half_rotate_.get());
-    return f(*chatglm_.get());
+    return detail::visit_pairing(*rope_, f);
   }
 
   /// Returns the factor for the softmax scale of attention.
@@ -201,18 +206,19 @@ class AnyRope : public RotaryCalls<AnyRope> {
   template <class>
   friend class RotaryCalls;
 
-  template <class Tensors, Device D>
-  void apply(detail::RotaryCall call, const D& device, const Tensors& tensors,
-             const Positions& positions) const {
+  using Variant = std::variant<Rope<Interleaved>, Rope<HalfRotate>, ChatGlmRope>;
+
+  static constexpr detail::RotaryCallNames names = detail::rope_call_names;
+
+  template <Scalar In, Scalar Out, Device D>
+  void apply(const char* function, detail::Direction direction, const D& device,
+             ListView<detail::RotationOperand<In, Out>> tensors, const Positions& positions) const {
     visit([&](const auto& rope) {
-      RotaryCalls<AnyRope>::apply_to(rope, call, device, tensors, positions);
+      rope.template apply<In, Out>(function, direction, device, tensors, positions);
     });
   }
 
-  // Exactly one of the three holds a rope.
-  detail::DeepCopyPtr<Rope<Interleaved>> interleaved_;
-  detail::DeepCopyPtr<Rope<HalfRotate>> half_rotate_;
-  detail::DeepCopyPtr<ChatGlmRope> chatglm_;
+  std::shared_ptr<const Variant> rope_;
 };
 
 /// Calls shift_keys() for the rope that is held.

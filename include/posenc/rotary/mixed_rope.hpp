@@ -22,7 +22,6 @@
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <span>
@@ -125,11 +124,9 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
 
   static constexpr Index tokens_per_block = 16;
 
-  template <Scalar In, Scalar Out, std::size_t Count, Device D>
-  void apply(detail::RotaryCall call, const D& device,
-             const std::array<detail::RotationOperand<In, Out>, Count>& tensors,
-             const Positions& positions) const {
-    const char* const function = detail::name_of(names, call);
+  template <Scalar In, Scalar Out, Device D>
+  void apply(const char* function, detail::Direction direction, const D& device,
+             ListView<detail::RotationOperand<In, Out>> tensors, const Positions& positions) const {
     for (const detail::RotationOperand<In, Out>& x : tensors) {
       detail::check_rotation(function, x, slice_);
       if (x.in.heads != config_.heads) {
@@ -138,15 +135,13 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
       }
       detail::check_positions(function, positions, x.in.batch, x.in.seq, config_.axes,
                               x.in.extents());
-      detail::check_same_tokens(function, tensors[0].in, x.in);
     }
+    detail::check_same_tokens(function, tensors);
     detail::check_max_angle(function, oscillator_, positions);
 
     const HeadsView<const In>& x = tensors[0].in;
     if (x.empty())
       return;  // the other tensors are empty too: they differ only in dim, which includes the slice
-    const auto plans = plan_heads(tensors);
-    const detail::Direction direction = detail::direction_of(call);
     const bool shared = positions.batch() == 1;
     const Index rows = shared ? Index{x.batch} : 1;  // batch rows that share one set of angles
     const double bytes = static_cast<double>(x.heads * slice_.pairs * 2) * sizeof(In);
@@ -158,7 +153,7 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
             const Index b = shared ? 0 : unit / x.seq, s = unit - b * x.seq;
             const Index seq =
                 angles.add_tokens(positions, b, s, (std::min)(Index{x.seq}, s + unit_end - unit));
-            rotate_tokens(plans, direction, angles, b, rows, s, seq);
+            rotate_tokens(tensors, direction, angles, b, rows, s, seq);
             for (const detail::RotationOperand<In, Out>& operand : tensors) {
               if (!detail::share_data(operand.in, operand.out))
                 detail::copy_unrotated(operand, b, rows, s, seq, slice_);
@@ -168,17 +163,9 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
         });
   }
 
-  /// Plans each tensor as a tensor of one head, because every head has different angles.
-  template <Scalar In, Scalar Out, std::size_t Count>
-  std::array<detail::RotationPlan<In, Out>, Count> plan_heads(
-      std::array<detail::RotationOperand<In, Out>, Count> tensors) const noexcept {
-    for (detail::RotationOperand<In, Out>& x : tensors) x.in.heads = x.out.heads = 1;
-    return detail::plan_rotations(tensors, slice_);
-  }
-
   /// Rotates the tokens registered in `angles`, in batch rows [b, b + rows).
-  template <Scalar In, Scalar Out, std::size_t Count>
-  void rotate_tokens(const std::array<detail::RotationPlan<In, Out>, Count>& plans,
+  template <Scalar In, Scalar Out>
+  void rotate_tokens(ListView<detail::RotationOperand<In, Out>> tensors,
                      detail::Direction direction, detail::MixedAngles& angles, Index b, Index rows,
                      Index s, Index seq) const noexcept {
     using C = Compute<In>;
@@ -193,22 +180,24 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
         angles.compute(oscillator_, first, count, [&](Index axis, Index pair) {
           return (axis * config_.heads + head) * slice_.pairs + pair;
         });
-        prefetch_heads<In, Out>(plans, b, rows, s, (std::min)(tokens_per_block, seq), head);
+        prefetch_heads(tensors, b, rows, s, (std::min)(tokens_per_block, seq), head);
         for (Index token = 0; token < seq; token += tokens_per_block) {
           const Index tokens = (std::min)(tokens_per_block, seq - token);
-          prefetch_heads<In, Out>(plans, b, rows, s + token + tokens_per_block,
-                                  (std::min)(tokens_per_block, seq - token - tokens_per_block),
-                                  head);
+          prefetch_heads(tensors, b, rows, s + token + tokens_per_block,
+                         (std::min)(tokens_per_block, seq - token - tokens_per_block), head);
           angles.write(token, tokens, count, cos, sin);
           detail::CosSinRows<C> block_angles{cos, sin, count};
           if (direction != detail::Direction::Forward) {
             block_angles =
                 detail::apply_direction(block_angles, direction, 1.0, tokens, count, cos, sin);
           }
-          for (const detail::RotationPlan<In, Out>& plan : plans) {
+          for (const detail::RotationOperand<In, Out>& x : tensors) {
+            HeadsView<const In> one_head = x.in;  // because every head has different angles
+            one_head.heads = 1;
+            const Index distance = detail::plan_rotation(one_head, slice_).prefetch_distance;
             for (Index row = b; row < b + rows; ++row) {
-              rotate(detail::rotation_block<Pairing>(plan, row, s + token, tokens, head, 1, first,
-                                                     count, block_angles));
+              rotate(detail::rotation_block<Pairing>(x, slice_, row, s + token, tokens, head, 1,
+                                                     first, count, block_angles, distance));
             }
           }
         }
@@ -219,13 +208,13 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
   /// Prefetches rows of one head, which are far apart, while the angles of earlier tokens are
   /// computed.
   template <Scalar In, Scalar Out>
-  void prefetch_heads(std::span<const detail::RotationPlan<In, Out>> plans, Index b, Index rows,
+  void prefetch_heads(ListView<detail::RotationOperand<In, Out>> tensors, Index b, Index rows,
                       Index s, Index tokens, Index head) const noexcept {
     const auto bytes = static_cast<Index>(sizeof(Out)) * 2 * slice_.pairs;
-    for (const detail::RotationPlan<In, Out>& plan : plans) {
+    for (const detail::RotationOperand<In, Out>& x : tensors) {
       for (Index row = b; row < b + rows; ++row) {
         for (Index token = s; token < s + tokens; ++token) {
-          detail::prefetch_for_write(plan.operand.out.row(row, token, head) + slice_.offset, bytes);
+          detail::prefetch_for_write(x.out.row(row, token, head) + slice_.offset, bytes);
         }
       }
     }

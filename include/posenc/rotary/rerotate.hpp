@@ -16,7 +16,6 @@
 
 #include <cstddef>
 #include <limits>
-#include <span>
 #include <vector>
 
 // Re-rotation of rotated keys in a cache, without the original keys.
@@ -29,51 +28,25 @@ void check_rerotation(const char* function, const Rope<Pairing>& rope, HeadsView
   check_rotation(function, RotationOperand<T>{k, k}, {rope.rotary_offset(), rope.rotary_dim() / 2});
 }
 
-/// Rotates one tensor in place. angles(b, s, first, count, cos, sin) writes m cos and m sin of one
-/// position.
-template <class Pairing, Device D, detail::Writable T, class Angles>
-void rotate_positions(const D& device, HeadsView<T> k, RotarySlice slice, bool shared,
-                      const Angles& angles) {
+/// Rotates each key by a delta per key, or all keys by the only position of `deltas`.
+template <Device D, class Pairing, detail::Writable T>
+void rotate_by_deltas(const D& device, HeadsView<T> k, const Rope<Pairing>& rope,
+                      const Positions& deltas, bool is_delta_of_all) {
   using C = Compute<T>;
-  const auto plan = plan_rotation<T>({k, k}, slice);
-  rotate_tensors<Pairing, D, T>(
-      device, std::span(&plan, 1), Direction::Forward, 1.0, shared,
+  const RotationOperand<T> keys{k, k};
+  rotate_tensors<Pairing>(
+      device, ListView(&keys, 1), {rope.rotary_offset(), rope.rotary_dim() / 2}, Direction::Forward,
+      1.0, is_delta_of_all || deltas.batch() == 1,
       [&](Index b, Index s, Index seq, Index first, Index count, C* cos, C* sin) {
-        for (Index i = 0; i < seq; ++i) {
-          angles(b, s + i, first, count, cos + i * count, sin + i * count);
+        for (Index i = 0; i < (is_delta_of_all ? 1 : seq); ++i) {
+          const Index token = is_delta_of_all ? 0 : s + i;
+          axial_row(
+              oscillator_of(rope), rope.axes(),
+              [&](Index axis) { return deltas.at(b, token, axis); }, first, count, 1.0,
+              cos + i * count, sin + i * count);
         }
-        return CosSinRows<C>{cos, sin, count};
+        return CosSinRows<C>{cos, sin, is_delta_of_all ? 0 : count};
       });
-}
-
-/// Rotates each key by a delta per key.
-template <Device D, class Pairing, detail::Writable T>
-void shift_per_key(const D& device, HeadsView<T> k, const Rope<Pairing>& rope,
-                   const Positions& deltas) {
-  using C = Compute<T>;
-  rotate_positions<Pairing>(
-      device, k, {rope.rotary_offset(), rope.rotary_dim() / 2}, deltas.batch() == 1,
-      [&](Index b, Index s, Index first, Index count, C* cos, C* sin) {
-        axial_row(
-            oscillator_of(rope), rope.axes(), [&](Index axis) { return deltas.at(b, s, axis); },
-            first, count, 1.0, cos, sin);
-      });
-}
-
-/// Rotates all keys by one delta.
-template <Device D, class Pairing, detail::Writable T>
-void shift_all_keys(const D& device, HeadsView<T> k, const Rope<Pairing>& rope,
-                    const Positions& delta) {
-  using C = Compute<T>;
-  const auto plan = plan_rotation<T>({k, k}, {rope.rotary_offset(), rope.rotary_dim() / 2});
-  rotate_tensors<Pairing, D, T>(device, std::span(&plan, 1), Direction::Forward, 1.0, true,
-                                [&](Index, Index, Index, Index first, Index count, C* cos, C* sin) {
-                                  axial_row(
-                                      oscillator_of(rope), rope.axes(),
-                                      [&](Index axis) { return delta.at(0, 0, axis); }, first,
-                                      count, 1.0, cos, sin);
-                                  return CosSinRows<C>{cos, sin, 0};
-                                });
 }
 
 /// Returns cos and sin of to_position * w' - from_position * w for one pair.
@@ -110,7 +83,7 @@ void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, const Positions& delt
   detail::check_rerotation(function, rope, k);
   detail::check_positions(function, deltas, k.batch, k.seq, rope.axis_count(), k.extents());
   detail::check_max_angle(function, detail::oscillator_of(rope), deltas);
-  detail::shift_per_key(device, k, rope, deltas);
+  detail::rotate_by_deltas(device, k, rope, deltas, false);
 }
 
 /// Overload with one delta per axis for all keys; a context shift by -n is {-n}.
@@ -127,7 +100,7 @@ void shift_keys(HeadsView<T> k, const Rope<Pairing>& rope, ListView<Index> delta
   for (const Index delta : delta_of_axis) axes.push_back(Positions::range(delta, 1));
   const Positions delta = Positions::axes(axes);
   detail::check_max_angle(function, detail::oscillator_of(rope), delta);
-  detail::shift_all_keys(device, k, rope, delta);
+  detail::rotate_by_deltas(device, k, rope, delta, true);
 }
 
 /// Re-rotates cached keys in place from (from, from_positions) to (to, to_positions): rotates each
@@ -172,19 +145,21 @@ void rerotate(HeadsView<T> k, const Rope<Pairing>& from, const Positions& from_p
   check(from, from_positions);
   check(to, to_positions);
 
-  const auto angles = [&](Index b, Index s, Index first, Index count, Real* cos, Real* sin) {
-    for (Index i = 0; i < count; ++i) {
-      const Index pair = first + i;
-      const detail::CosSin rotation =
-          detail::rotation_between(from, from_positions.at(b, s, from.axes().axis(pair)), to,
-                                   to_positions.at(b, s, to.axes().axis(pair)), pair);
-      cos[i] = static_cast<Real>(ratio * rotation.cos);
-      sin[i] = static_cast<Real>(ratio * rotation.sin);
-    }
-  };
-  detail::rotate_positions<Pairing>(device, k, {to.rotary_offset(), to.rotary_dim() / 2},
-                                    from_positions.batch() == 1 && to_positions.batch() == 1,
-                                    angles);
+  const detail::RotationOperand<T> keys{k, k};
+  detail::rotate_tensors<Pairing>(
+      device, ListView(&keys, 1), {to.rotary_offset(), to.rotary_dim() / 2},
+      detail::Direction::Forward, 1.0, from_positions.batch() == 1 && to_positions.batch() == 1,
+      [&](Index b, Index s, Index seq, Index first, Index count, Real* cos, Real* sin) {
+        for (Index n = 0; n < seq * count; ++n) {
+          const Index token = s + n / count, pair = first + n % count;
+          const detail::CosSin rotation =
+              detail::rotation_between(from, from_positions.at(b, token, from.axes().axis(pair)),
+                                       to, to_positions.at(b, token, to.axes().axis(pair)), pair);
+          cos[n] = static_cast<Real>(ratio * rotation.cos);
+          sin[n] = static_cast<Real>(ratio * rotation.sin);
+        }
+        return detail::CosSinRows<Real>{cos, sin, count};
+      });
 }
 
 POSENC_END

@@ -3,6 +3,7 @@
 
 #include <posenc/core/detail/compiled.hpp>
 #include <posenc/core/detail/double_double.hpp>
+#include <posenc/core/list_view.hpp>
 #include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/rotary/detail/angle_gradient.hpp>
@@ -20,7 +21,6 @@
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
-#include <array>
 #include <concepts>
 #include <cstddef>
 #include <span>
@@ -30,6 +30,7 @@
 
 POSENC_BEGIN
 
+class AnyRope;
 template <class Pairing>
 class Rope;
 
@@ -207,10 +208,10 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
  private:
   template <class>
   friend class RotaryCalls;
+  friend class AnyRope;
   friend const detail::Oscillator& detail::oscillator_of<Pairing>(const Rope& rope) noexcept;
 
-  static constexpr detail::RotaryCallNames names{
-      "Rope::rotate", "Rope::rotate_all", "Rope::rotate_into", "Rope::adjoint", "Rope::inverse"};
+  static constexpr detail::RotaryCallNames names = detail::rope_call_names;
 
   void check_table_positions(const char* function, const Positions& positions) const {
     detail::check_axes(function, positions, axes_.axis_count());
@@ -230,10 +231,9 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
     }
   }
 
-  template <Scalar In, Scalar Out, std::size_t Count, Device D>
-  void apply(detail::RotaryCall call, const D& device,
-             const std::array<detail::RotationOperand<In, Out>, Count>& tensors,
-             const Positions& positions) const;
+  template <Scalar In, Scalar Out, Device D>
+  void apply(const char* function, detail::Direction direction, const D& device,
+             ListView<detail::RotationOperand<In, Out>> tensors, const Positions& positions) const;
 
   Frequencies frequencies_;
   detail::Oscillator oscillator_;
@@ -243,25 +243,21 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
 
 // Outside of the class, see Oscillator::cos_sin_row().
 template <class Pairing>
-template <Scalar In, Scalar Out, std::size_t Count, Device D>
-void Rope<Pairing>::apply(detail::RotaryCall call, const D& device,
-                          const std::array<detail::RotationOperand<In, Out>, Count>& tensors,
+template <Scalar In, Scalar Out, Device D>
+void Rope<Pairing>::apply(const char* function, detail::Direction direction, const D& device,
+                          ListView<detail::RotationOperand<In, Out>> tensors,
                           const Positions& positions) const {
-  const char* const function = detail::name_of(names, call);
+  const HeadsView<const In>& shape = tensors[0].in;
   for (const detail::RotationOperand<In, Out>& x : tensors) {
     detail::check_rotation(function, x, slice_);
     detail::check_positions(function, positions, x.in.batch, x.in.seq, axes_.axis_count(),
                             x.in.extents());
-    detail::check_same_tokens(function, tensors[0].in, x.in);
   }
+  detail::check_same_tokens(function, tensors);
   detail::check_kind(function, positions, axes_.kind());
   detail::check_max_angle(function, oscillator_, positions);
   using C = Compute<In>;
-  const detail::Direction direction = detail::direction_of(call);
-  const HeadsView<const In>& shape = tensors[0].in;
   constexpr Index max_pairs = 128;
-  // A single token, as in decoding: setting up the loop over blocks would take a tenth of its
-  // time.
   if (shape.batch == 1 && shape.seq == 1 && direction == detail::Direction::Forward &&
       slice_.pairs <= max_pairs) {
     alignas(64) C cos[static_cast<std::size_t>(max_pairs)];
@@ -270,9 +266,8 @@ void Rope<Pairing>::apply(detail::RotaryCall call, const D& device,
     detail::rotate_token<Pairing>(tensors, slice_, &cos[0], &sin[0]);
     return;
   }
-  const auto plans = detail::plan_rotations(tensors, slice_);
-  detail::rotate_tensors<Pairing, D, In, Out>(
-      device, plans, direction, frequencies_.attention_factor(), positions.batch() == 1,
+  detail::rotate_tensors<Pairing>(
+      device, tensors, slice_, direction, frequencies_.attention_factor(), positions.batch() == 1,
       [&](Index b, Index s, Index seq, Index first, Index count, C* cos, C* sin) {
         compute_cos_sin(positions, b, s, seq, first, count, cos, sin);
         return detail::CosSinRows<C>{cos, sin, count};
@@ -304,16 +299,13 @@ void accumulate_frequency_gradient(const Rope<Pairing>& rope,
       });
 }
 
-#define POSENC_DETAIL_ROPE_CALLS(EXTERN, T, COUNT)                                      \
-  EXTERN template void Rope<Interleaved>::apply(                                        \
-      detail::RotaryCall, const detail::CallingThread&,                                 \
-      const std::array<detail::RotationOperand<T, T>, COUNT>&, const Positions&) const; \
-  EXTERN template void Rope<HalfRotate>::apply(                                         \
-      detail::RotaryCall, const detail::CallingThread&,                                 \
-      const std::array<detail::RotationOperand<T, T>, COUNT>&, const Positions&) const;
-#define POSENC_DETAIL_ROPES(EXTERN, T)   \
-  POSENC_DETAIL_ROPE_CALLS(EXTERN, T, 1) \
-  POSENC_DETAIL_ROPE_CALLS(EXTERN, T, 2)
+#define POSENC_DETAIL_ROPE(EXTERN, PAIRING, T)                      \
+  EXTERN template void Rope<PAIRING>::apply<T, T>(                  \
+      const char*, detail::Direction, const detail::CallingThread&, \
+      ListView<detail::RotationOperand<T, T>>, const Positions&) const;
+#define POSENC_DETAIL_ROPES(EXTERN, T)       \
+  POSENC_DETAIL_ROPE(EXTERN, Interleaved, T) \
+  POSENC_DETAIL_ROPE(EXTERN, HalfRotate, T)
 POSENC_DETAIL_DECLARE_COMPILED(POSENC_DETAIL_ROPES)
 
 POSENC_END

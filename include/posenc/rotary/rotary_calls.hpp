@@ -25,29 +25,18 @@ POSENC_DETAIL_CALL_RULE(
     "like), all of one element type, or in rotate_into of float and 16-bit types, positions a "
     "posenc::Positions; an Eigen device may come last; rotate_all takes ({q, k}, positions)");
 
-enum class RotaryCall { Rotate, RotateAll, RotateInto, Adjoint, Inverse };
+/// The names of the calls of an encoding in error messages.
+struct RotaryCallNames {
+  const char *rotate, *rotate_all, *rotate_into, *adjoint, *inverse;
+};
+/// Names of the calls of a Rope; those of an AnyRope, which calls one, are the same.
+inline constexpr RotaryCallNames rope_call_names{
+    "Rope::rotate", "Rope::rotate_all", "Rope::rotate_into", "Rope::adjoint", "Rope::inverse"};
+/// Names of the calls of a RotationTable and of an AnyRotationTable.
+inline constexpr RotaryCallNames table_call_names{
+    "RotationTable::rotate", "RotationTable::rotate_all", "RotationTable::rotate_into",
+    "RotationTable::adjoint", "RotationTable::inverse"};
 
-constexpr Direction direction_of(RotaryCall call) noexcept {
-  if (call == RotaryCall::Adjoint) return Direction::Adjoint;
-  return call == RotaryCall::Inverse ? Direction::Inverse : Direction::Forward;
-}
-
-/// The names of the five calls in error messages, in the order of RotaryCall.
-using RotaryCallNames = std::array<const char*, 5>;
-constexpr const char* name_of(const RotaryCallNames& names, RotaryCall call) noexcept {
-  return names[static_cast<std::size_t>(call)];
-}
-
-template <Scalar In, Scalar Out>
-constexpr std::array<RotationOperand<In, Out>, 1> operand(const HeadsView<const In>& in,
-                                                          const HeadsView<Out>& out) noexcept {
-  return {{{in, out}}};
-}
-template <Scalar T>
-constexpr std::array<RotationOperand<T>, 1> operand(const HeadsView<T>& in,
-                                                    const HeadsView<T>& out) noexcept {
-  return {{{in, out}}};
-}
 template <Scalar T, std::size_t Count>
 constexpr std::array<RotationOperand<T>, Count> in_place_operands(
     const HeadsView<T> (&tensors)[Count]) noexcept {
@@ -59,16 +48,18 @@ constexpr std::array<RotationOperand<T>, Count> in_place_operands(
 }  // namespace detail
 
 /// The calls of an encoding that treats queries and keys alike. With an Eigen device, batch rows
-/// and positions are distributed over its threads, with bit-identical results. Self must have one
-/// function that implements all calls,
-///   apply(call, device, tensors, positions), tensors an array of RotationOperand.
+/// and positions are distributed over its threads, with bit-identical results. Self must have
+/// `names`, a RotaryCallNames, and one function that implements all calls,
+///   apply<In, Out>(name, direction, device, tensors, positions),
+/// where tensors are RotationOperand<In, Out>.
 template <class Self>
 class RotaryCalls {
  public:
   /// Computes x <- m R x in place.
   template <detail::Writable T, Device D = detail::CallingThread>
   void rotate(HeadsView<T> x, const Positions& positions, const D& device = {}) const {
-    self().apply(detail::RotaryCall::Rotate, device, detail::operand(x, x), positions);
+    self().template apply<T, T>(Self::names.rotate, detail::Direction::Forward, device, {{x, x}},
+                                positions);
   }
 
   /// Rotates several tensors of the same batch and sequence in place with one set of angles:
@@ -76,8 +67,8 @@ class RotaryCalls {
   template <detail::Writable T, std::size_t Count, Device D = detail::CallingThread>
   void rotate_all(const HeadsView<T> (&tensors)[Count], const Positions& positions,
                   const D& device = {}) const {
-    self().apply(detail::RotaryCall::RotateAll, device, detail::in_place_operands(tensors),
-                 positions);
+    self().template apply<T, T>(Self::names.rotate_all, detail::Direction::Forward, device,
+                                detail::in_place_operands(tensors), positions);
   }
 
   /// Computes out <- m R x. `out` must be x itself or share no memory with it. Channels outside the
@@ -85,7 +76,8 @@ class RotaryCalls {
   template <detail::Writable T, Device D = detail::CallingThread>
   void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out,
                    const Positions& positions, const D& device = {}) const {
-    self().apply(detail::RotaryCall::RotateInto, device, detail::operand<T, T>(x, out), positions);
+    self().template apply<T, T>(Self::names.rotate_into, detail::Direction::Forward, device,
+                                {{x, out}}, positions);
   }
 
   /// Overload that stores another element type: float queries or keys into 16-bit memory, or back.
@@ -96,15 +88,16 @@ class RotaryCalls {
   requires detail::Converts<In, T>
   void rotate_into(HeadsView<In> x, HeadsView<T> out, const Positions& positions,
                    const D& device = {}) const {
-    self().apply(detail::RotaryCall::RotateInto, device,
-                 detail::operand<std::remove_const_t<In>, T>(x, out), positions);
+    self().template apply<std::remove_const_t<In>, T>(
+        Self::names.rotate_into, detail::Direction::Forward, device, {{x, out}}, positions);
   }
 
   /// Computes x <- m R^T x in place, the backward pass: the gradient of the output becomes the
   /// gradient of the input. The factor m is kept.
   template <detail::Writable T, Device D = detail::CallingThread>
   void adjoint(HeadsView<T> x, const Positions& positions, const D& device = {}) const {
-    self().apply(detail::RotaryCall::Adjoint, device, detail::operand(x, x), positions);
+    self().template apply<T, T>(Self::names.adjoint, detail::Direction::Adjoint, device, {{x, x}},
+                                positions);
   }
 
   /// Computes x <- R^T x / m in place, which undoes rotate().
@@ -115,7 +108,8 @@ class RotaryCalls {
   ///   Source: huggingface/transformers, deepseek_v4/modeling_deepseek_v4.py (02356fe)
   template <detail::Writable T, Device D = detail::CallingThread>
   void inverse(HeadsView<T> x, const Positions& positions, const D& device = {}) const {
-    self().apply(detail::RotaryCall::Inverse, device, detail::operand(x, x), positions);
+    self().template apply<T, T>(Self::names.inverse, detail::Direction::Inverse, device, {{x, x}},
+                                positions);
   }
 
   /// Computes q <- m R q in place, as rotate() does. RotaryEncoding requires it.
@@ -156,14 +150,6 @@ class RotaryCalls {
   template <class...>
   void inverse(detail::RefusedCall<detail::RotationRule>, ...) const;
 
- protected:
-  /// Calls apply() of an encoding that this one holds.
-  template <class Tensors, class Encoding, Device D>
-  static void apply_to(const Encoding& encoding, detail::RotaryCall call, const D& device,
-                       const Tensors& tensors, const Positions& positions) {
-    encoding.apply(call, device, tensors, positions);
-  }
-
  private:
   const Self& self() const noexcept { return static_cast<const Self&>(*this); }
 };
@@ -202,8 +188,8 @@ concept TableReal = CheckTableReal<Real>::value && is_table_real<Real>;
 }  // namespace detail
 
 /// The calls of a table of cos and sin in Real: those of RotaryCalls, without positions. Self must
-/// have
-///   apply(call, device, tensors).
+/// have `names` and
+///   apply<In, Out>(name, direction, device, tensors).
 template <class Self, std::floating_point Real>
 class TableCalls {
  public:
@@ -214,7 +200,7 @@ class TableCalls {
   template <detail::Writable T, Device D = detail::CallingThread>
   requires detail::FitsTable<T, Real>
   void rotate(HeadsView<T> x, const D& device = {}) const {
-    self().apply(detail::RotaryCall::Rotate, device, detail::operand(x, x));
+    self().template apply<T, T>(Self::names.rotate, detail::Direction::Forward, device, {{x, x}});
   }
 
   /// Rotates several tensors of the same batch and sequence in place:
@@ -222,7 +208,8 @@ class TableCalls {
   template <detail::Writable T, std::size_t Count, Device D = detail::CallingThread>
   requires detail::FitsTable<T, Real>
   void rotate_all(const HeadsView<T> (&tensors)[Count], const D& device = {}) const {
-    self().apply(detail::RotaryCall::RotateAll, device, detail::in_place_operands(tensors));
+    self().template apply<T, T>(Self::names.rotate_all, detail::Direction::Forward, device,
+                                detail::in_place_operands(tensors));
   }
 
   /// Computes out <- m R x. `out` must be x itself or share no memory with it. Channels outside the
@@ -231,15 +218,16 @@ class TableCalls {
   requires detail::FitsTable<T, Real>
   void rotate_into(HeadsView<const std::type_identity_t<T>> x, HeadsView<T> out,
                    const D& device = {}) const {
-    self().apply(detail::RotaryCall::RotateInto, device, detail::operand<T, T>(x, out));
+    self().template apply<T, T>(Self::names.rotate_into, detail::Direction::Forward, device,
+                                {{x, out}});
   }
 
   /// Overload that stores another element type, see RotaryCalls::rotate_into().
   template <class T, class In, Device D = detail::CallingThread>
   requires detail::Converts<In, T> && detail::FitsTable<T, Real>
   void rotate_into(HeadsView<In> x, HeadsView<T> out, const D& device = {}) const {
-    self().apply(detail::RotaryCall::RotateInto, device,
-                 detail::operand<std::remove_const_t<In>, T>(x, out));
+    self().template apply<std::remove_const_t<In>, T>(
+        Self::names.rotate_into, detail::Direction::Forward, device, {{x, out}});
   }
 
   /// Computes x <- m R^T x in place, the backward pass: the gradient of the output becomes the
@@ -247,22 +235,14 @@ class TableCalls {
   template <detail::Writable T, Device D = detail::CallingThread>
   requires detail::FitsTable<T, Real>
   void adjoint(HeadsView<T> x, const D& device = {}) const {
-    self().apply(detail::RotaryCall::Adjoint, device, detail::operand(x, x));
+    self().template apply<T, T>(Self::names.adjoint, detail::Direction::Adjoint, device, {{x, x}});
   }
 
   /// Computes x <- R^T x / m in place, which undoes rotate().
   template <detail::Writable T, Device D = detail::CallingThread>
   requires detail::FitsTable<T, Real>
   void inverse(HeadsView<T> x, const D& device = {}) const {
-    self().apply(detail::RotaryCall::Inverse, device, detail::operand(x, x));
-  }
-
- protected:
-  /// Calls apply() of this table or of one that it holds.
-  template <class Tensors, class Table, Device D>
-  static void apply_to(const Table& table, detail::RotaryCall call, const D& device,
-                       const Tensors& tensors) {
-    table.apply(call, device, tensors);
+    self().template apply<T, T>(Self::names.inverse, detail::Direction::Inverse, device, {{x, x}});
   }
 
  private:

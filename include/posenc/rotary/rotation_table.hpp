@@ -5,6 +5,7 @@
 #include <posenc/core/detail/compiled.hpp>
 #include <posenc/core/detail/move_reset_index.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/list_view.hpp>
 #include <posenc/rotary/detail/check_rotation.hpp>
 #include <posenc/rotary/detail/rotation_kernels.hpp>
 #include <posenc/rotary/detail/rotation_plan.hpp>
@@ -17,11 +18,13 @@
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
-#include <array>
 #include <concepts>
 #include <cstddef>
 
 POSENC_BEGIN
+
+template <std::floating_point Real>
+class AnyRotationTable;
 
 /// A table of cos and sin of one forward pass, computed once and shared by q, k, every layer and
 /// every thread. Immutable. Its rotations are bit-identical to those of the Rope that computed it.
@@ -102,10 +105,10 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
   friend class Rope;
   template <class, std::floating_point>
   friend class TableCalls;
+  template <std::floating_point>
+  friend class AnyRotationTable;
 
-  static constexpr detail::RotaryCallNames names{
-      "RotationTable::rotate", "RotationTable::rotate_all", "RotationTable::rotate_into",
-      "RotationTable::adjoint", "RotationTable::inverse"};
+  static constexpr detail::RotaryCallNames names = detail::table_call_names;
 
   RotationTable(const char* function, Index batch, Index seq, detail::RotarySlice slice,
                 double attention_factor)
@@ -149,9 +152,9 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
     }
   }
 
-  template <Scalar In, Scalar Out, std::size_t Count, Device D>
-  void apply(detail::RotaryCall call, const D& device,
-             const std::array<detail::RotationOperand<In, Out>, Count>& tensors) const;
+  template <Scalar In, Scalar Out, Device D>
+  void apply(const char* function, detail::Direction direction, const D& device,
+             ListView<detail::RotationOperand<In, Out>> tensors) const;
 
   EmbeddingsView<const Real> view(const Real* data) const noexcept {
     return {data, batch_, Index{seq_}, slice_.pairs, seq_ * slice_.pairs, slice_.pairs};
@@ -166,11 +169,11 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
 
 // Outside of the class, see Oscillator::cos_sin_row().
 template <class Pairing, std::floating_point Real>
-template <Scalar In, Scalar Out, std::size_t Count, Device D>
-void RotationTable<Pairing, Real>::apply(
-    detail::RotaryCall call, const D& device,
-    const std::array<detail::RotationOperand<In, Out>, Count>& tensors) const {
-  const char* const function = detail::name_of(names, call);
+template <Scalar In, Scalar Out, Device D>
+void RotationTable<Pairing, Real>::apply(const char* function, detail::Direction direction,
+                                         const D& device,
+                                         ListView<detail::RotationOperand<In, Out>> tensors) const {
+  const HeadsView<const In>& shape = tensors[0].in;
   for (const detail::RotationOperand<In, Out>& x : tensors) {
     detail::check_rotation(function, x, slice_);
     const bool is_empty = batch_ == 0 && x.in.batch == 0 && seq_ == 0;
@@ -178,17 +181,14 @@ void RotationTable<Pairing, Real>::apply(
       detail::fail<ShapeError>(function, "the table's [", batch_, ", ", seq(),
                                "] must match batch and sequence of x, which is ", x.in.extents());
     }
-    detail::check_same_tokens(function, tensors[0].in, x.in);
   }
-  const detail::Direction direction = detail::direction_of(call);
-  const HeadsView<const In>& shape = tensors[0].in;
+  detail::check_same_tokens(function, tensors);
   if (shape.batch == 1 && shape.seq == 1 && direction == detail::Direction::Forward) {
     detail::rotate_token<Pairing>(tensors, slice_, cos_.data(), sin_.data());
     return;
   }
-  const auto plans = detail::plan_rotations(tensors, slice_);
-  detail::rotate_tensors<Pairing, D, In, Out>(
-      device, plans, direction, attention_factor_, batch_ == 1,
+  detail::rotate_tensors<Pairing>(
+      device, tensors, slice_, direction, attention_factor_, batch_ == 1,
       [this](Index b, Index s, Index, Index first, Index, Real*, Real*) {
         const Index row = batch_ == 1 ? 0 : b;
         return detail::CosSinRows<Real>{cos().row(row, s) + first, sin().row(row, s) + first,
@@ -196,16 +196,13 @@ void RotationTable<Pairing, Real>::apply(
       });
 }
 
-#define POSENC_DETAIL_TABLE_CALLS(EXTERN, T, COUNT)                   \
-  EXTERN template void RotationTable<Interleaved, Compute<T>>::apply( \
-      detail::RotaryCall, const detail::CallingThread&,               \
-      const std::array<detail::RotationOperand<T, T>, COUNT>&) const; \
-  EXTERN template void RotationTable<HalfRotate, Compute<T>>::apply(  \
-      detail::RotaryCall, const detail::CallingThread&,               \
-      const std::array<detail::RotationOperand<T, T>, COUNT>&) const;
-#define POSENC_DETAIL_TABLES(EXTERN, T)   \
-  POSENC_DETAIL_TABLE_CALLS(EXTERN, T, 1) \
-  POSENC_DETAIL_TABLE_CALLS(EXTERN, T, 2)
+#define POSENC_DETAIL_TABLE(EXTERN, PAIRING, T)                         \
+  EXTERN template void RotationTable<PAIRING, Compute<T>>::apply<T, T>( \
+      const char*, detail::Direction, const detail::CallingThread&,     \
+      ListView<detail::RotationOperand<T, T>>) const;
+#define POSENC_DETAIL_TABLES(EXTERN, T)       \
+  POSENC_DETAIL_TABLE(EXTERN, Interleaved, T) \
+  POSENC_DETAIL_TABLE(EXTERN, HalfRotate, T)
 POSENC_DETAIL_DECLARE_COMPILED(POSENC_DETAIL_TABLES)
 
 POSENC_END

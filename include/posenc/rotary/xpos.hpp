@@ -4,6 +4,7 @@
 #include <posenc/core/detail/aligned_vector.hpp>
 #include <posenc/core/detail/double_double.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/list_view.hpp>
 #include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/rotary/detail/check_rotation.hpp>
@@ -24,7 +25,6 @@
 #include <cmath>
 #include <concepts>
 #include <cstddef>
-#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -330,9 +330,8 @@ class XPos {
     detail::check_max_angle(function, oscillator_, positions);
     if (sign != 0) check_range<Out>(function, positions);
     using Real = Compute<In>;
-    const auto plan = detail::plan_rotation(x, slice_);
-    detail::rotate_tensors<Pairing, D, In, Out>(
-        device, std::span(&plan, 1), direction, frequencies_.attention_factor(),
+    detail::rotate_tensors<Pairing>(
+        device, ListView(&x, 1), slice_, direction, frequencies_.attention_factor(),
         positions.batch() == 1,
         [&](Index b, Index s, Index seq, Index first, Index count, Real* cos, Real* sin) {
           for (Index i = 0; i < seq; ++i) {

@@ -221,8 +221,8 @@ ScoresView<T> scores_view(const Strided<T, Rank>& tensor, int batch, int heads, 
 
 }  // namespace detail
 
-// Rules of the adapters, which reject an X of the other storage order: rank and name of the adapter,
-// the indices of its tensors, and name and indices of the adapter of the other order.
+// Rules of the adapters, which reject an X of the other storage order: rank and name of the
+// adapter, the indices of its tensors, and name and indices of the adapter of the other order.
 #define POSENC_DETAIL_ROW_MAJOR(rank, name, x, other_name, other_x)                            \
   static_assert(                                                                               \
       detail::fits_order<X, rank, detail::StorageOrder::RowMajor>,                             \

@@ -3,6 +3,7 @@
 
 #include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/list_view.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -10,6 +11,7 @@
 
 #include <cmath>
 #include <concepts>
+#include <cstddef>
 #include <type_traits>
 
 // The tensors of a rotation, and their checks before anything is written.
@@ -71,7 +73,8 @@ void check_views(const char* function, const HeadsView<const In>& in, const Head
     return check_overlap(function, in, out);
   }
   check_extents(function, "x", in);
-  check_extents(function, "out", out);  // its strides may be others even if the memory is the same
+  check_extents<HeadsView<const Out>>(
+      function, "out", out);  // its strides may be others even if the memory is the same
   if (in.extents() != out.extents()) {
     fail<ShapeError>(function, "input ", in.extents(), " and output ", out.extents(),
                      " must have the same shape");
@@ -97,10 +100,17 @@ POSENC_ALWAYS_INLINE void check_rotation(const char* function, const RotationOpe
   }
 }
 
-inline void check_same_tokens(const char* function, const auto& first, const auto& other) {
-  if (first.batch != other.batch || first.seq != other.seq) {
-    fail<ShapeError>(function, "all tensors must have the same batch and sequence, but one is ",
-                     first.extents(), " and another ", other.extents());
+/// Throws ShapeError if tensors after the first have another batch or sequence than the first.
+template <Scalar In, Scalar Out>
+POSENC_ALWAYS_INLINE void check_same_tokens(const char* function,
+                                            ListView<RotationOperand<In, Out>> tensors) {
+  const HeadsView<const In>& first = tensors[0].in;
+  for (std::size_t n = 1; n < tensors.size(); ++n) {
+    const HeadsView<const In>& x = tensors[n].in;
+    if (first.batch != x.batch || first.seq != x.seq) {
+      fail<ShapeError>(function, "all tensors must have the same batch and sequence, but one is ",
+                       first.extents(), " and another ", x.extents());
+    }
   }
 }
 

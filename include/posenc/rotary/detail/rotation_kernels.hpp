@@ -21,9 +21,8 @@
 // heads and steps. cos and sin of a position stay in registers over all heads if they fit
 // (ResidentAngles). Otherwise they are loaded once for four heads (GroupedHeads).
 //
-// The last step of a head, the tail, ends with the last pair. If the pairs do not fill it, it is of
-// the narrowest type that covers the remaining pairs. It may overlap the step before it: it loads
-// the shared pairs before that step stores them, and stores the same bits. Memory is read in
+// The last step of a head, the tail, ends with the last pair. It may overlap the step before it: it
+// loads the shared pairs before that step stores them, and stores the same bits. Memory is read in
 // ascending order, which takes a Zen 5 a third less time if x is in its caches.
 POSENC_BEGIN
 namespace detail {
@@ -72,6 +71,10 @@ struct RotationStep {
   static constexpr Index channels = is_interleaved ? 2 * pairs : pairs;
   static constexpr Index vectors = 2 * packs;  ///< number of vectors of cos and sin
   static constexpr Index registers = Tier::registers;
+  /// True if few remaining pairs have a tail of half of a step's pairs. A full step, moved back to
+  /// end with the last pair, often lies in one cache line more, and heads of 80 channels take an
+  /// eighth more time. Only HalfRotate of bfloat16 takes less.
+  static constexpr bool has_half_tail = Narrower::pairs > 1 && (is_interleaved || !uses_even_odd);
   /// The maximum number of steps whose angles leave half of the registers for channels, or a
   /// quarter if swaps_adjacent.
   static constexpr Index max_resident_steps = (swaps_adjacent ? 3 : 2) * registers / 4 / vectors;
@@ -250,96 +253,102 @@ struct ResidentAngles {
   using C = Compute<In>;
 
   POSENC_NOINLINE static void rotate(const RotationBlock<In, Out>& block) noexcept {
-    const Index heads = block.heads, pairs = block.pairs, pair_stride = block.pair_stride;
-    const Index in_stride = block.in_head_stride, out_stride = block.out_head_stride;
-    const Index prefetch_distance = block.prefetch_distance;
-    for_each_position(
-        block, [=](const In*& in, Out*& out, const C* cos, const C* sin) POSENC_INLINE_LAMBDA {
-          rotate_position(in, out, pairs, heads, cos, sin, in_stride, out_stride, pair_stride,
-                          prefetch_distance);
-        });
+    rotate_inline(block);
   }
 
   /// Rotates the heads of one position, with all pairs of the slice. The arguments are passed in
-  /// registers. A block would have to be stored first, which adds a fifth to a token's time.
+  /// registers, and there is no prefetch. A block adds a fifth to a token's time.
   POSENC_NOINLINE static void rotate_token(const In* in, Out* out, Index pairs, Index heads,
                                            const C* cos, const C* sin, Index in_stride,
                                            Index out_stride) noexcept {
-    rotate_position(in, out, pairs, heads, cos, sin, in_stride, out_stride, pairs, 0);
+    rotate_inline({.in = in,
+                   .out = out,
+                   .in_seq_stride = 0,
+                   .in_head_stride = in_stride,
+                   .out_seq_stride = 0,
+                   .out_head_stride = out_stride,
+                   .seq = 1,
+                   .heads = heads,
+                   .pair_stride = pairs,
+                   .pairs = pairs,
+                   .angles = {cos, sin, 0}});
   }
 
  private:
+  POSENC_ALWAYS_INLINE static void rotate_inline(const RotationBlock<In, Out>& block) noexcept {
+    const Index heads = block.heads, pair_stride = block.pair_stride;
+    const Index in_stride = block.in_head_stride, out_stride = block.out_head_stride;
+    const Index prefetch_distance = block.prefetch_distance;
+    const Index tail = block.pairs - Tail::pairs;
+    const Index tail_at = tail * (Step::channels / Step::pairs);
+    for_each_position(
+        block, [=](const In*& in, Out*& out, const C* cos, const C* sin) POSENC_INLINE_LAMBDA {
+          [[maybe_unused]] const auto angles =
+              full_step_angles(cos, sin, std::make_integer_sequence<Index, FullSteps>());
+          // An array, because g++ 12 keeps a struct in memory.
+          const std::array<typename Tail::Angles, 1> tail_angles = {Tail::angles(cos, sin, tail)};
+          for (Index h = heads; h > 0; --h) {
+            // [[unlikely]] moves the prefetch out of the loop. Otherwise heads in caches, which
+            // need no prefetch, would jump over its instructions, for up to 5 % of their time.
+            if (prefetch_distance > 0) [[unlikely]] {
+              Step::template prefetch<FullSteps * Step::pairs + Tail::pairs>(in + prefetch_distance,
+                                                                             pair_stride);
+            }
+            if constexpr (FullSteps > 0) {
+              unrolled<FullSteps - 1>([&](Index n) POSENC_INLINE_LAMBDA {
+                const Index at = n * Step::channels;
+                const auto x = Step::load(in + at, pair_stride);
+                Step::store(Step::rotated(x, angles[static_cast<std::size_t>(n)]), out + at,
+                            pair_stride);
+              });
+              constexpr Index at = (FullSteps - 1) * Step::channels;
+              const auto x = Step::load(in + at, pair_stride);
+              const auto y = Tail::load(in + tail_at, pair_stride);
+              Step::store(Step::rotated(x, angles.back()), out + at, pair_stride);
+              Tail::store(Tail::rotated(y, tail_angles[0]), out + tail_at, pair_stride);
+            } else {
+              const auto y = Tail::load(in + tail_at, pair_stride);
+              Tail::store(Tail::rotated(y, tail_angles[0]), out + tail_at, pair_stride);
+            }
+            in += in_stride;
+            out += out_stride;
+          }
+        });
+  }
+
   template <Index... N>
   POSENC_ALWAYS_INLINE static std::array<typename Step::Angles, sizeof...(N)> full_step_angles(
       [[maybe_unused]] const C* cos, [[maybe_unused]] const C* sin,
       std::integer_sequence<Index, N...>) noexcept {
     return {Step::angles(cos, sin, N * Step::pairs)...};
   }
-
-  /// Advances `in` and `out` to one head stride after the last head.
-  POSENC_ALWAYS_INLINE static void rotate_position(const In*& in, Out*& out, Index pairs,
-                                                   Index heads, const C* cos, const C* sin,
-                                                   Index in_stride, Index out_stride,
-                                                   Index pair_stride,
-                                                   Index prefetch_distance) noexcept {
-    const Index tail = pairs - Tail::pairs;
-    const Index tail_at = tail * (Step::channels / Step::pairs);
-    [[maybe_unused]] const auto angles =
-        full_step_angles(cos, sin, std::make_integer_sequence<Index, FullSteps>());
-    // An array, because g++ 12 keeps a struct in memory.
-    const std::array<typename Tail::Angles, 1> tail_angles = {Tail::angles(cos, sin, tail)};
-    for (Index h = heads; h > 0; --h) {
-      // [[unlikely]] moves the prefetch out of the loop. Otherwise heads in caches, which need no
-      // prefetch, would jump over its instructions, which takes up to 5 % of their time.
-      if (prefetch_distance > 0) [[unlikely]] {
-        Step::template prefetch<FullSteps * Step::pairs + Tail::pairs>(in + prefetch_distance,
-                                                                       pair_stride);
-      }
-      if constexpr (FullSteps > 0) {
-        unrolled<FullSteps - 1>([&](Index n) POSENC_INLINE_LAMBDA {
-          const Index at = n * Step::channels;
-          const auto x = Step::load(in + at, pair_stride);
-          Step::store(Step::rotated(x, angles[static_cast<std::size_t>(n)]), out + at, pair_stride);
-        });
-        constexpr Index at = (FullSteps - 1) * Step::channels;
-        const auto x = Step::load(in + at, pair_stride);
-        const auto y = Tail::load(in + tail_at, pair_stride);
-        Step::store(Step::rotated(x, angles.back()), out + at, pair_stride);
-        Tail::store(Tail::rotated(y, tail_angles[0]), out + tail_at, pair_stride);
-      } else {
-        const auto y = Tail::load(in + tail_at, pair_stride);
-        Tail::store(Tail::rotated(y, tail_angles[0]), out + tail_at, pair_stride);
-      }
-      in += in_stride;
-      out += out_stride;
-    }
-  }
 };
 
-/// A kernel that loads cos and sin once for a group of four heads. It supports any number of pairs
-/// from Step::pairs on.
-template <class Step>
+/// A kernel that loads cos and sin once for a group of heads. It supports any number of pairs from
+/// Step::pairs on.
+template <class Step, Index Group = 4>
 struct GroupedHeads {
   using In = typename Step::Input;
   using Out = typename Step::Output;
   using C = Compute<In>;
 
   POSENC_NOINLINE static void rotate(const RotationBlock<In, Out>& block) noexcept {
-    constexpr Index group = 4;
     const Index heads = block.heads, pairs = block.pairs, pair_stride = block.pair_stride;
     const Index in_stride = block.in_head_stride, out_stride = block.out_head_stride;
     for_each_position(
         block, [=](const In*& in, Out*& out, const C* cos, const C* sin) POSENC_INLINE_LAMBDA {
           Index h = 0;
-          for (; h + group <= heads; h += group) {
-            rotate_group<group>(in, out, pairs, cos, sin, in_stride, out_stride, pair_stride);
-            in += group * in_stride;
-            out += group * out_stride;
+          for (; h + Group <= heads; h += Group) {
+            rotate_group<Group>(in, out, pairs, cos, sin, in_stride, out_stride, pair_stride);
+            in += Group * in_stride;
+            out += Group * out_stride;
           }
-          for (; h < heads; ++h) {
-            rotate_group<1>(in, out, pairs, cos, sin, in_stride, out_stride, pair_stride);
-            in += in_stride;
-            out += out_stride;
+          if constexpr (Group > 1) {
+            for (; h < heads; ++h) {
+              rotate_group<1>(in, out, pairs, cos, sin, in_stride, out_stride, pair_stride);
+              in += in_stride;
+              out += out_stride;
+            }
           }
         });
   }
@@ -368,18 +377,15 @@ struct GroupedHeads {
     const Index tail = pairs - Step::pairs;
     const Index tail_at = tail * (Step::channels / Step::pairs);
     Index i = 0, at = 0;
-    const auto rotate_step = [&](const typename Step::Angles& angles) POSENC_INLINE_LAMBDA {
+    for (; i + Step::pairs < tail; i += Step::pairs, at += Step::channels) {
+      const auto angles = Step::angles(cos, sin, i);
       unrolled<Heads>([&](Index h) POSENC_INLINE_LAMBDA {
         const auto x = Step::load(in + h * in_stride + at, pair_stride);
         Step::store(Step::rotated(x, angles), out + h * out_stride + at, pair_stride);
       });
-    };
-    for (; i + Step::pairs <= tail; i += Step::pairs, at += Step::channels) {
-      rotate_step(Step::angles(cos, sin, i));
     }
-    const auto tail_angles = Step::angles(cos, sin, tail);
-    if (i == tail) return rotate_step(tail_angles);
-    const auto angles = Step::angles(cos, sin, i);
+    // The last two steps overlap if the pairs do not fill them.
+    const auto angles = Step::angles(cos, sin, i), tail_angles = Step::angles(cos, sin, tail);
     unrolled<Heads>([&](Index h) POSENC_INLINE_LAMBDA {
       const In* head_in = in + h * in_stride;
       Out* head_out = out + h * out_stride;
@@ -391,72 +397,86 @@ struct GroupedHeads {
   }
 };
 
-/// Calls choose.operator()<Kernel>() with FullSteps full steps and the narrowest tail that has the
-/// remaining pairs.
-template <class Step, class Tail, Index FullSteps, class Choose>
-auto select_tail(Index pairs, const Choose& choose) noexcept {
-  using Narrower = typename Tail::Narrower;
-  if constexpr (Narrower::pairs > 1) {
-    if (pairs - FullSteps * Step::pairs <= Narrower::pairs) {
-      return select_tail<Step, Narrower, FullSteps>(pairs, choose);
-    }
-  }
-  return choose.template operator()<ResidentAngles<Step, Tail, FullSteps>>();
-}
-
-/// Like select_tail(), with the largest number of full steps that leaves some pairs for the tail.
-/// Chooses GroupedHeads if registers cannot hold the angles of so many steps.
-template <class Step, class Choose, Index... FullSteps>
-auto select_step_count(Index pairs, const Choose& choose,
-                       std::integer_sequence<Index, FullSteps...>) noexcept {
-  auto kernel = choose.template operator()<GroupedHeads<Step>>();
-  const Index full_steps = (pairs - 1) / Step::pairs;
-  (void)((full_steps == FullSteps &&
-          (kernel = select_tail<Step, Step, FullSteps>(pairs, choose), true)) ||
-         ...);
-  return kernel;
-}
-
-/// Like select_step_count(), for any number of pairs above 0. Uses narrower tiers if there are
-/// fewer pairs than a step has.
-template <class Step, Index MaxSteps, class Choose>
-auto select_kernel(Index pairs, const Choose& choose) noexcept {
-  if constexpr (Step::pairs == 1) {
-    return choose.template operator()<GroupedHeads<Step>>();
-  } else {
-    if (pairs < Step::pairs) return select_kernel<typename Step::Narrower, 2>(pairs, choose);
-    return select_step_count<Step>(pairs, choose, std::make_integer_sequence<Index, MaxSteps>());
-  }
-}
-
+/// A kernel that rotates a certain number of pairs.
 template <Scalar In, Scalar Out = In>
-using BlockKernel = void (*)(const RotationBlock<In, Out>& block) noexcept;
+class BlockKernel {
+ public:
+  using C = Compute<In>;
 
-/// Returns the kernel that rotates blocks of `pairs` pairs; pairs must be positive.
+  /// Returns the kernel of ResidentAngles or GroupedHeads.
+  template <class Loop>
+  static constexpr BlockKernel of() noexcept {
+    BlockKernel kernel;
+    kernel.rotate_ = &Loop::rotate;
+    kernel.rotate_token_ = &Loop::rotate_token;
+    return kernel;
+  }
+
+  /// Rotates a block.
+  void operator()(const RotationBlock<In, Out>& block) const noexcept { rotate_(block); }
+  /// Rotates the heads of one position, with all pairs of the slice.
+  void rotate_token(const In* in, Out* out, Index pairs, Index heads, const C* cos, const C* sin,
+                    Index in_stride, Index out_stride) const noexcept {
+    rotate_token_(in, out, pairs, heads, cos, sin, in_stride, out_stride);
+  }
+
+ private:
+  void (*rotate_)(const RotationBlock<In, Out>&) noexcept = nullptr;
+  void (*rotate_token_)(const In*, Out*, Index, Index, const C*, const C*, Index,
+                        Index) noexcept = nullptr;
+};
+
+/// Returns the kernel for at most sizeof...(FullSteps) steps. The tail is of half of a step's pairs
+/// if that suffices and there is such a tail.
+template <class Step, Index... FullSteps>
+auto resident_kernel(Index pairs, std::integer_sequence<Index, FullSteps...>) noexcept {
+  using Kernel = BlockKernel<typename Step::Input, typename Step::Output>;
+  const Index full_steps = (pairs - 1) / Step::pairs;
+  if constexpr (Step::has_half_tail) {
+    using Half = typename Step::Narrower;
+    // There are at least the pairs of a step, so that a tail without full steps has all of them.
+    static constexpr Kernel kernels[] = {Kernel::template of<
+        ResidentAngles<Step, std::conditional_t<FullSteps == 0, Step, Half>, FullSteps>>()...};
+    if (pairs - full_steps * Step::pairs <= Half::pairs) return kernels[full_steps];
+  }
+  static constexpr Kernel kernels[] = {
+      Kernel::template of<ResidentAngles<Step, Step, FullSteps>>()...};
+  return kernels[full_steps];
+}
+
+/// Returns the kernel for fewer pairs than a step of type Wider has.
+template <class Wider>
+auto narrow_kernel(Index pairs) noexcept {
+  using Step = typename Wider::Narrower;
+  using Kernel = BlockKernel<typename Step::Input, typename Step::Output>;
+  if constexpr (Step::pairs == 1) {
+    return Kernel::template of<GroupedHeads<Step, 1>>();
+  } else {
+    if (pairs < Step::pairs) return narrow_kernel<Step>(pairs);
+    constexpr Index max_full_steps = (Wider::pairs - 2) / Step::pairs;
+    return resident_kernel<Step>(pairs, std::make_integer_sequence<Index, max_full_steps + 1>());
+  }
+}
+
+/// Returns the kernel that rotates blocks of `pairs` pairs; pairs must be positive. It has the
+/// largest number of full steps that leaves some pairs for the tail.
 template <class Pairing, Scalar In, class Tier = tier::Best, Scalar Out = In>
 BlockKernel<In, Out> block_kernel(Index pairs) noexcept {
   using Step = RotationStep<Pairing, In, Tier, Out>;
-  return select_kernel<Step, Step::max_resident_steps>(
-      pairs, []<class Kernel>() -> BlockKernel<In, Out> { return &Kernel::rotate; });
+  if constexpr (Step::pairs == 1) {
+    return BlockKernel<In, Out>::template of<GroupedHeads<Step>>();
+  } else {
+    if (pairs < Step::pairs) return narrow_kernel<Step>(pairs);
+    if (pairs > Step::max_resident_steps * Step::pairs) {
+      return BlockKernel<In, Out>::template of<GroupedHeads<Step>>();
+    }
+    return resident_kernel<Step>(pairs,
+                                 std::make_integer_sequence<Index, Step::max_resident_steps>());
+  }
 }
 
-template <Scalar In, Scalar Out = In>
-using TokenKernel = void (*)(const In* in, Out* out, Index pairs, Index heads,
-                             const Compute<In>* cos, const Compute<In>* sin, Index in_stride,
-                             Index out_stride) noexcept;
-
-/// Returns the kernel that rotates the heads of one position with `pairs` pairs, which must be
-/// positive and all pairs of the slice.
-template <class Pairing, Scalar In, class Tier = tier::Best, Scalar Out = In>
-TokenKernel<In, Out> token_kernel(Index pairs) noexcept {
-  using Step = RotationStep<Pairing, In, Tier, Out>;
-  return select_kernel<Step, Step::max_resident_steps>(
-      pairs, []<class Kernel>() -> TokenKernel<In, Out> { return &Kernel::rotate_token; });
-}
-
-#define POSENC_DETAIL_ROTATION_KERNELS(EXTERN, PAIRING, IN, OUT)                                   \
-  EXTERN template BlockKernel<IN, OUT> block_kernel<PAIRING, IN, tier::Best, OUT>(Index) noexcept; \
-  EXTERN template TokenKernel<IN, OUT> token_kernel<PAIRING, IN, tier::Best, OUT>(Index) noexcept;
+#define POSENC_DETAIL_ROTATION_KERNELS(EXTERN, PAIRING, IN, OUT) \
+  EXTERN template BlockKernel<IN, OUT> block_kernel<PAIRING, IN, tier::Best, OUT>(Index) noexcept;
 #define POSENC_DETAIL_ROTATION_KERNELS_SAME(EXTERN, T)      \
   POSENC_DETAIL_ROTATION_KERNELS(EXTERN, Interleaved, T, T) \
   POSENC_DETAIL_ROTATION_KERNELS(EXTERN, HalfRotate, T, T)

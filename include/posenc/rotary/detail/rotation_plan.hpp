@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/detail/double_double.hpp>
+#include <posenc/core/list_view.hpp>
 #include <posenc/kernels/convert_row.hpp>
 #include <posenc/rotary/detail/check_rotation.hpp>
 #include <posenc/rotary/detail/rotation_kernels.hpp>
@@ -12,15 +13,13 @@
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
-#include <array>
 #include <concepts>
 #include <cstddef>
-#include <span>
 #include <type_traits>
 
-// The traversal of tensors that all rotations share. A plan per tensor fixes the order of heads and
-// positions and the prefetch distance. rotate_tensors() iterates over blocks of positions. For each
-// block it computes the angles and calls a kernel for all heads.
+// The traversal of tensors that all rotations share. rotate_tensors() iterates over blocks of
+// positions. For each block it computes the angles and calls a kernel for all heads. A plan per
+// tensor fixes the order of heads and positions and the prefetch distance.
 POSENC_BEGIN
 namespace detail {
 
@@ -64,27 +63,22 @@ POSENC_ALWAYS_INLINE void for_pair_chunks(Index pairs, Index max_count, const Vi
 /// Converts m cos and m sin of `seq` positions to the factors of the adjoint or of the inverse.
 /// Writes them to cos and sin [seq, count]; `rows` may point to that memory.
 template <class C>
-CosSinRows<C> apply_direction(const CosSinRows<C>& rows, Direction direction,
-                              double attention_factor, Index seq, Index count, C* cos,
-                              C* sin) noexcept {
-  if (direction == Direction::Inverse && attention_factor != 1) {
-    // Scaling by a double-double 1 / m^2 rounds once, and does not overflow if 1 / m^2 exceeds
-    // float.
-    const DoubleDouble scale = DoubleDouble(1.0) / two_product(attention_factor, attention_factor);
-    for (Index i = 0; i < seq; ++i) {
-      for (Index k = 0; k < count; ++k) {
-        const auto c = static_cast<double>(rows.cos[i * rows.stride + k]);
-        const auto s = static_cast<double>(rows.sin[i * rows.stride + k]);
-        cos[i * count + k] = static_cast<C>((scale * c).hi);
-        sin[i * count + k] = static_cast<C>(-(scale * s).hi);
-      }
-    }
-    return {cos, sin, count};
-  }
+POSENC_NOINLINE CosSinRows<C> apply_direction(const CosSinRows<C>& rows, Direction direction,
+                                              double attention_factor, Index seq, Index count,
+                                              C* cos, C* sin) noexcept {
   for (Index i = 0; i < seq; ++i) {
     for (Index k = 0; k < count; ++k) {
       cos[i * count + k] = rows.cos[i * rows.stride + k];
       sin[i * count + k] = -rows.sin[i * rows.stride + k];
+    }
+  }
+  if (direction == Direction::Inverse && attention_factor != 1) {
+    // Scaling by a double-double 1 / m^2 rounds once, and does not overflow if 1 / m^2 exceeds
+    // float.
+    const DoubleDouble scale = DoubleDouble(1.0) / two_product(attention_factor, attention_factor);
+    for (Index n = 0; n < seq * count; ++n) {
+      cos[n] = static_cast<C>((scale * static_cast<double>(cos[n])).hi);
+      sin[n] = static_cast<C>((scale * static_cast<double>(sin[n])).hi);
     }
   }
   return {cos, sin, count};
@@ -117,60 +111,46 @@ void copy_unrotated(const RotationOperand<In, Out>& x, Index b, Index rows, Inde
   }
 }
 
-/// Returns the prefetch distance in channels for a tensor of `channels` channels, or 0 if hardware
-/// prefetchers suffice. They do for contiguous heads in ascending order. They fail for slices with
-/// gaps, in ascending order from 4 MiB on, and for other orders from 32 MiB on. The result is a
-/// multiple of `stride`, the distance from slice to slice, if that is less than the maximum.
-template <Scalar T>
-constexpr Index prefetch_distance_for(Index channels, bool has_gaps, bool is_ascending,
-                                      Index stride) noexcept {
-  constexpr Index size = sizeof(T), page = 4096;
-  if (is_ascending && !has_gaps) return 0;
-  const Index max_distance = (has_gaps ? 2 * page : page) / size;
-  if (channels * size < (Index{is_ascending ? 4 : 32} << 20)) return 0;
-  return stride > 0 && stride < max_distance ? max_distance - max_distance % stride : max_distance;
-}
-
 /// The order and the prefetch distance with which a tensor is rotated.
-template <Scalar In, Scalar Out = In>
 struct RotationPlan {
-  RotationOperand<In, Out> operand;
-  RotarySlice slice;
   Index heads_per_pass = 1;     ///< heads that one pass over the positions of a block rotates
   Index prefetch_distance = 0;  ///< in channels; 0: no prefetch
 };
 
-template <Scalar In, Scalar Out = In>
-RotationPlan<In, Out> plan_rotation(const RotationOperand<In, Out>& operand,
-                                    RotarySlice slice) noexcept {
-  const HeadsView<const In>& x = operand.in;
-  if (x.empty()) return {operand, slice};
+/// Returns the plan for a tensor that is read. Prefetches are for what hardware prefetchers miss:
+/// slices with gaps, in ascending order from 4 MiB on, and other orders from 32 MiB on. Contiguous
+/// heads in ascending order need none. The distance is a multiple of the distance from slice to
+/// slice, if that is less than the maximum.
+template <Scalar In>
+RotationPlan plan_rotation(const HeadsView<const In>& x, RotarySlice slice) noexcept {
+  if (x.empty()) return {};
   // In [B, H, S, D] the positions of a head are consecutive and the heads are far apart. A pass
   // then has few heads. If positions are few it has more heads, because each pass takes some 5 ns
   // to start.
   const bool is_head_major = x.seq > 1 && x.heads > 1 && x.seq_stride < x.head_stride;
+  const bool has_gaps = slice.pairs * 2 < x.dim;
+  RotationPlan plan{is_head_major ? (std::max)(Index{2}, 64 / x.seq) : Index{x.heads}, 0};
+  if (!is_head_major && !has_gaps) return plan;
+  constexpr Index size = sizeof(In), page = 4096;
+  if (x.batch * x.seq * x.heads * x.dim * size < (Index{is_head_major ? 32 : 4} << 20)) return plan;
   const Index stride = x.heads == 1 || is_head_major ? x.seq_stride : x.head_stride;
-  return {operand, slice, is_head_major ? (std::max)(Index{2}, 64 / x.seq) : Index{x.heads},
-          prefetch_distance_for<In>(x.batch * x.seq * x.heads * x.dim, slice.pairs * 2 < x.dim,
-                                    !is_head_major, stride)};
-}
-
-template <Scalar In, Scalar Out, std::size_t Count>
-std::array<RotationPlan<In, Out>, Count> plan_rotations(
-    const std::array<RotationOperand<In, Out>, Count>& operands, RotarySlice slice) noexcept {
-  std::array<RotationPlan<In, Out>, Count> plans;
-  for (std::size_t i = 0; i < Count; ++i) plans[i] = plan_rotation(operands[i], slice);
-  return plans;
+  const Index max_distance = (has_gaps ? 2 * page : page) / size;
+  plan.prefetch_distance =
+      stride > 0 && stride < max_distance ? max_distance - max_distance % stride : max_distance;
+  return plan;
 }
 
 /// Returns the kernel's argument for heads [h, h + heads) at positions [s, s + seq) of batch row b,
 /// with pairs first .. first + count - 1.
 template <class Pairing, Scalar In, Scalar Out>
-POSENC_ALWAYS_INLINE RotationBlock<In, Out> rotation_block(
-    const RotationPlan<In, Out>& plan, Index b, Index s, Index seq, Index h, Index heads,
-    Index first, Index count, const CosSinRows<Compute<In>>& angles) noexcept {
-  const auto& [in, out] = plan.operand;
-  const Index at = plan.slice.offset + Pairing::first(first, plan.slice.pairs);
+POSENC_ALWAYS_INLINE RotationBlock<In, Out> rotation_block(const RotationOperand<In, Out>& x,
+                                                           RotarySlice slice, Index b, Index s,
+                                                           Index seq, Index h, Index heads,
+                                                           Index first, Index count,
+                                                           const CosSinRows<Compute<In>>& angles,
+                                                           Index prefetch_distance) noexcept {
+  const auto& [in, out] = x;
+  const Index at = slice.offset + Pairing::first(first, slice.pairs);
   // Kernels advance once past the last row, and the stride of an axis with one element may be any
   // number.
   const auto kernel_stride = [](Index extent, Index stride) { return extent > 1 ? stride : 0; };
@@ -182,30 +162,30 @@ POSENC_ALWAYS_INLINE RotationBlock<In, Out> rotation_block(
           .out_head_stride = kernel_stride(heads, out.head_stride),
           .seq = seq,
           .heads = heads,
-          .pair_stride = pairs_per_call<Pairing>(plan.slice.pairs),
+          .pair_stride = pairs_per_call<Pairing>(slice.pairs),
           .pairs = count,
           .angles = angles,
-          .prefetch_distance = plan.prefetch_distance};
+          .prefetch_distance = prefetch_distance};
 }
 
-/// Rotates tensors of a single token by m cos and m sin of all pairs. It needs no plan, because
-/// building one takes longer than the rotation. Decoding rotates a token in every layer.
-template <class Pairing, Scalar In, Scalar Out, std::size_t Count>
-POSENC_ALWAYS_INLINE void rotate_token(const std::array<RotationOperand<In, Out>, Count>& operands,
+/// Rotates tensors of a single token by m cos and m sin of all pairs. The loop over blocks of
+/// rotate_tensors() would take a tenth of its time. Decoding rotates a token in every layer.
+template <class Pairing, Scalar In, Scalar Out>
+POSENC_ALWAYS_INLINE void rotate_token(ListView<RotationOperand<In, Out>> tensors,
                                        RotarySlice slice, const Compute<In>* cos,
                                        const Compute<In>* sin) noexcept {
   for_pair_chunks<Pairing>(slice.pairs, slice.pairs, [&](Index first, Index count) {
-    const TokenKernel<In, Out> rotate =
-        token_kernel<KernelPairing<Pairing>, In, tier::Best, Out>(count);
+    const auto kernel = block_kernel<KernelPairing<Pairing>, In, tier::Best, Out>(count);
     const Index at = slice.offset + Pairing::first(first, slice.pairs);
-    for (const auto& [in, out] : operands) {
+    for (const auto& [in, out] : tensors) {
       if (in.heads == 0) continue;          // its data may be null
       const bool has_heads = in.heads > 1;  // the stride of a single head may be any number
-      rotate(in.data + at, out.data + at, count, in.heads, cos + first, sin + first,
-             has_heads ? Index{in.head_stride} : 0, has_heads ? Index{out.head_stride} : 0);
+      kernel.rotate_token(in.data + at, out.data + at, count, in.heads, cos + first, sin + first,
+                          has_heads ? Index{in.head_stride} : 0,
+                          has_heads ? Index{out.head_stride} : 0);
     }
   });
-  for (const RotationOperand<In, Out>& x : operands) {
+  for (const RotationOperand<In, Out>& x : tensors) {
     if (!share_data(x.in, x.out)) copy_unrotated(x, 0, 1, 0, 1, slice);
   }
 }
@@ -216,21 +196,20 @@ POSENC_ALWAYS_INLINE void rotate_token(const std::array<RotationOperand<In, Out>
 /// rows, or writes rows to cos and sin [seq, count] and returns pointers to them. It is called
 /// before the kernels, once for all heads and tensors, and once for all batch rows if
 /// `shares_angles`.
-template <class Pairing, Device D, Scalar In, Scalar Out = In, class Angles>
-POSENC_NOINLINE void rotate_tensors(const D& device, std::span<const RotationPlan<In, Out>> plans,
-                                    Direction direction, double attention_factor,
+template <class Pairing, Device D, Scalar In, Scalar Out, class Angles>
+POSENC_NOINLINE void rotate_tensors(const D& device, ListView<RotationOperand<In, Out>> tensors,
+                                    RotarySlice slice, Direction direction, double attention_factor,
                                     bool shares_angles, const Angles& angles) {
   using C = Compute<In>;
   // Upper limits per block, so that the angles of a block stay in L1.
   constexpr Index max_pairs = 128, max_positions = 16;
   constexpr auto capacity = static_cast<std::size_t>(max_positions * max_pairs);
   // Tensors differ only in heads. Empty tensors return at once, however long the other axes are.
-  if (std::all_of(plans.begin(), plans.end(),
-                  [](const RotationPlan<In, Out>& plan) { return plan.operand.in.empty(); })) {
+  if (std::all_of(tensors.begin(), tensors.end(),
+                  [](const RotationOperand<In, Out>& x) { return x.in.empty(); })) {
     return;
   }
-  const HeadsView<const In>& shape = plans[0].operand.in;
-  const RotarySlice slice = plans[0].slice;
+  const HeadsView<const In>& shape = tensors[0].in;
   const double bytes = static_cast<double>(shape.heads * slice.pairs * 2) * sizeof(In);
   // Splitting batch rows as well recomputes shared angles for each thread, which pays only for
   // short sequences.
@@ -246,28 +225,25 @@ POSENC_NOINLINE void rotate_tensors(const D& device, std::span<const RotationPla
           const Index b = share ? 0 : unit / shape.seq, s = share ? unit : unit % shape.seq;
           const Index seq = (std::min)({max_positions, unit_end - unit, shape.seq - s});
           for_pair_chunks<Pairing>(slice.pairs, max_pairs, [&](Index first, Index count) {
-            const BlockKernel<In, Out> rotate =
-                block_kernel<KernelPairing<Pairing>, In, tier::Best, Out>(count);
+            const auto rotate = block_kernel<KernelPairing<Pairing>, In, tier::Best, Out>(count);
             CosSinRows<C> block_angles = angles(b, s, seq, first, count, cos, sin);
             if (direction != Direction::Forward) {
               block_angles =
                   apply_direction(block_angles, direction, attention_factor, seq, count, cos, sin);
             }
-            for (const RotationPlan<In, Out>& plan : plans) {
-              const Index heads = plan.operand.in.heads;
+            for (const RotationOperand<In, Out>& x : tensors) {
+              const RotationPlan plan = plan_rotation(x.in, slice);
               for (Index row = b; row < b + rows; ++row) {
-                for (Index h = 0; h < heads; h += plan.heads_per_pass) {
-                  rotate(rotation_block<Pairing>(plan, row, s, seq, h,
-                                                 (std::min)(plan.heads_per_pass, heads - h), first,
-                                                 count, block_angles));
+                for (Index h = 0; h < x.in.heads; h += plan.heads_per_pass) {
+                  rotate(rotation_block<Pairing>(
+                      x, slice, row, s, seq, h, (std::min)(plan.heads_per_pass, x.in.heads - h),
+                      first, count, block_angles, plan.prefetch_distance));
                 }
               }
             }
           });
-          for (const RotationPlan<In, Out>& plan : plans) {
-            if (!share_data(plan.operand.in, plan.operand.out)) {
-              copy_unrotated(plan.operand, b, rows, s, seq, slice);
-            }
+          for (const RotationOperand<In, Out>& x : tensors) {
+            if (!share_data(x.in, x.out)) copy_unrotated(x, b, rows, s, seq, slice);
           }
           unit += seq;
         }
