@@ -62,11 +62,11 @@ class IndexSpan {
   constexpr IndexSpan subspan(std::size_t first, std::size_t count) const noexcept {
     return short_ != nullptr ? IndexSpan(short_ + first, count) : IndexSpan(long_ + first, count);
   }
-  /// Returns f(span), where span is a std::span of the integers in their own type.
+  /// Returns f(list), where list is a ListView of the integers in their own type.
   template <class F>
   constexpr auto visit(const F& f) const {
-    return short_ != nullptr ? f(std::span<const std::int32_t>(short_, count_))
-                             : f(std::span<const Index>(long_, count_));
+    return short_ != nullptr ? f(ListView<std::int32_t>(short_, count_))
+                             : f(ListView<Index>(long_, count_));
   }
 
  private:

@@ -84,7 +84,7 @@ class Positions {
                       std::ranges::enable_borrowed_range<std::remove_cvref_t<Ids>>,
                   "posenc::Positions: view() does not copy the ids, so its argument must not be a "
                   "temporary that owns them: store it in a variable, or use ids(), which copies");
-    return IndexSpan(ids_of_row).visit([]<class Id>(std::span<const Id> ids) {
+    return IndexSpan(ids_of_row).visit([]<class Id>(ListView<Id> ids) {
       return view_of(MatrixView<const Id>{
           .data = ids.data(), .rows = 1, .cols = static_cast<Index>(ids.size())});
     });
@@ -358,7 +358,7 @@ class Positions {
     p.ids_ = detail::IdsInPlace(ids);
     if (ids.empty()) return p;
     for (Index b = 0; b < ids.rows; ++b) {
-      p.check_ids(function, std::span(ids.row(b), static_cast<std::size_t>(ids.cols)), 1);
+      p.check_ids(function, ListView<Id>(ids.row(b), static_cast<std::size_t>(ids.cols)), 1);
     }
     return p;
   }
@@ -375,7 +375,7 @@ class Positions {
   /// It checks their minimum and maximum, because checking them one by one would take longer than
   /// everything else.
   template <class Id>
-  void check_ids(const char* function, std::span<const Id> ids, Index run) {
+  void check_ids(const char* function, ListView<Id> ids, Index run) {
     if (ids.empty()) return;
     Id lowest = ids[0], highest = ids[0];
     for (const Id id : ids) {
