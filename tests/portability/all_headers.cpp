@@ -27,12 +27,10 @@
 #include <posenc/interop/diffusion_positions.hpp>
 #include <posenc/interop/dinov3_grid.hpp>
 #include <posenc/interop/gguf.hpp>
+#include <posenc/interop/hf_config.hpp>
 #include <posenc/interop/presets.hpp>
 #include <posenc/interop/prompt_positions.hpp>
 #include <posenc/posenc.hpp>
-#if __has_include(<nlohmann/json.hpp>)
-#include <posenc/interop/hf_config.hpp>
-#endif
 
 #include <iostream>
 

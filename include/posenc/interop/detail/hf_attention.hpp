@@ -276,7 +276,7 @@ class HfAttention {
     }
     if (*size < 1) config_.reject(key, "must be positive");
     if (is_radius) {
-      if (*size > std::numeric_limits<Index>::max() / 2) config_.reject(key, "is too large");
+      if (*size > (std::numeric_limits<Index>::max)() / 2) config_.reject(key, "is too large");
       *size *= 2;
     }
     window_ = LayerWindow{is_chunked   ? WindowKind::Chunked

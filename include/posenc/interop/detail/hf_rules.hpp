@@ -82,61 +82,65 @@ inline double hf_length_factor(const JsonKeys& keys, const HfRuleContext& contex
   return static_cast<double>(context.max_position) / static_cast<double>(original);
 }
 
-/// Returns the value of a field that is given outside of the dict.
-inline std::optional<double> hf_context_value(const HfRuleContext& context,
-                                              const std::string& name) {
-  if (name == "base") return context.base;
-  if (name == "partial_rotary_factor") return context.partial_rotary_factor.value_or(1);
-  return std::nullopt;
+/// True if a field of a rule is given beside the dict: a width, the base or the rotary share.
+template <class Rule>
+bool hf_is_beside(const Rule& rule, const void* field) {
+  if constexpr (requires { rule.partial_rotary_factor; }) {
+    if (field == &rule.partial_rotary_factor) return true;
+  }
+  if constexpr (requires { rule.head_dim; }) {
+    if (field == &rule.head_dim) return true;
+  }
+  if constexpr (requires { rule.rotary_dim; }) {
+    if (field == &rule.rotary_dim) return true;
+  }
+  return field == &rule.base;
 }
 
-// Overloads that read one field of a rule, by the field's type. Widths, base and rotary share come
-// from the context. Other fields have a key of their own name and keep their default without it.
+// Overloads that read one field of a rule, by the field's type. Fields have a key of their own name
+// and keep their default without it.
 
-inline void hf_read_field(const JsonKeys&, const HfRuleContext& context, const std::string& name,
-                          Index& field) {
-  if (name == "rotary_dim") field = context.rotary_dim;
-  if (name == "head_dim") field = context.head_dim;
+inline void hf_read_field(const JsonKeys& keys, std::string_view name, double& field) {
+  field = keys.real(name).value_or(field);
 }
-inline void hf_read_field(const JsonKeys& keys, const HfRuleContext& context,
-                          const std::string& name, double& field) {
-  const auto told = hf_context_value(context, name);
-  field = told ? *told : keys.real(name).value_or(field);
-}
-inline void hf_read_field(const JsonKeys& keys, const HfRuleContext&, const std::string& name,
+inline void hf_read_field(const JsonKeys& keys, std::string_view name,
                           std::optional<double>& field) {
   field = keys.real(name);
 }
-inline void hf_read_field(const JsonKeys& keys, const HfRuleContext&, const std::string& name,
-                          bool& field) {
+inline void hf_read_field(const JsonKeys& keys, std::string_view name, bool& field) {
   field = keys.flag(name).value_or(field);
 }
-inline void hf_read_field(const JsonKeys& keys, const HfRuleContext&, const std::string& name,
-                          std::vector<double>& field) {
+inline void hf_read_field(const JsonKeys& keys, std::string_view name, std::vector<double>& field) {
   if (auto values = keys.reals(name)) field = *std::move(values);
 }
-inline void hf_read_field(const JsonKeys&, const HfRuleContext&, const std::string&,
-                          YarnCrossing& field) {
+/// Overload for the trained length, whose place differs between types.
+inline void hf_read_field(const JsonKeys&, std::string_view, Index&) {}
+inline void hf_read_field(const JsonKeys&, std::string_view, YarnCrossing& field) {
   field = YarnCrossing::Backwards;
 }
 
-/// Returns a rule with all fields that the file gives, except the trained length, whose place
-/// differs between types.
+/// Returns a rule with all fields that the file gives, except the trained length.
 template <class Rule>
 Rule hf_read_given_fields(const JsonKeys& keys, const HfRuleContext& context) {
   Rule rule;
-  for_each_field(rule,
-                 [&](const char* name, auto& field) { hf_read_field(keys, context, name, field); });
+  rule.base = context.base;
+  if constexpr (requires { rule.rotary_dim; }) rule.rotary_dim = context.rotary_dim;
+  if constexpr (requires { rule.head_dim; }) rule.head_dim = context.head_dim;
+  if constexpr (requires { rule.partial_rotary_factor; }) {
+    rule.partial_rotary_factor = context.partial_rotary_factor.value_or(1);
+  }
+  for_each_field(rule, [&](const char* name, auto& field) {
+    if (!hf_is_beside(rule, &field)) hf_read_field(keys, name, field);
+  });
   return rule;
 }
 
 /// Rejects a dict that lacks the key of a field without a default.
 template <class Rule>
-void hf_require_fields(const JsonKeys& keys, const HfRuleContext& context, const Rule& rule) {
+void hf_require_fields(const JsonKeys& keys, const Rule& rule) {
   for_each_field(rule, [&]<class T>(const char* name, const T& field) {
     if constexpr (std::is_same_v<T, double> || std::is_same_v<T, std::vector<double>>) {
-      const bool is_key = !hf_context_value(context, name);
-      if (is_key && field == T{} && keys.find(name) == nullptr) {
+      if (!hf_is_beside(rule, &field) && field == T{} && keys.find(name) == nullptr) {
         keys.required<T>(name, std::nullopt);
       }
     }
@@ -148,7 +152,7 @@ template <class Rule>
 Rule hf_read_rule(const JsonKeys& keys, const HfRuleContext& context,
                   bool may_be_max_position = false) {
   auto rule = hf_read_given_fields<Rule>(keys, context);
-  hf_require_fields(keys, context, rule);
+  hf_require_fields(keys, rule);
   if constexpr (requires { rule.original_max_position; }) {
     rule.original_max_position = hf_original_length(keys, context, may_be_max_position);
   }
@@ -250,7 +254,7 @@ inline RotaryRule hf_dynamic(const JsonKeys& keys, const HfRuleContext& context)
                       "the dynamic type needs max_position_embeddings, which is missing");
   }
   auto rule = hf_read_given_fields<DynamicNtkScaling>(keys, context);
-  hf_require_fields(keys, context, rule);
+  hf_require_fields(keys, rule);
   rule.original_max_position = context.max_position;
   return rule;
 }
