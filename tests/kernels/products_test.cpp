@@ -130,7 +130,8 @@ TEMPLATE_LIST_TEST_CASE("weighted sums are chains over the lanes", "[attention][
           auto some = values;
           if (select) {  // a lane that contributes nothing
             for (Index r = 0; r < rows; ++r) {
-              marked[static_cast<std::size_t>(r * tile_lanes + lanes.begin)] = -1;
+              marked[static_cast<std::size_t>(r * tile_lanes + lanes.begin)] =
+                  posenc::detail::masked_weight<T>;
             }
             some[static_cast<std::size_t>(lanes.begin * dim)] = std::numeric_limits<T>::quiet_NaN();
           }
@@ -149,7 +150,7 @@ TEMPLATE_LIST_TEST_CASE("weighted sums are chains over the lanes", "[attention][
                           out.data(),
                           {.next_region = some.data(), .is_stored = tile.is_stored}});
           };
-          select ? run(std::integral_constant<SkipWeights, SkipWeights::Negative>())
+          select ? run(std::integral_constant<SkipWeights, SkipWeights::Marked>())
                  : run(std::integral_constant<SkipWeights, SkipWeights::None>());
           bool right = true;
           for (Index r = 0; r < rows; ++r) {
@@ -158,7 +159,7 @@ TEMPLATE_LIST_TEST_CASE("weighted sums are chains over the lanes", "[attention][
               T sum = 0;
               for (Index lane = lanes.begin; lane < lanes.end; ++lane) {
                 const T weight = marked[static_cast<std::size_t>(r * tile_lanes + lane)];
-                if (!lanes.has_panel(lane / panel_lanes) || weight < 0) continue;
+                if (!lanes.has_panel(lane / panel_lanes) || std::signbit(weight)) continue;
                 sum = posenc::mul_add(weight, some[static_cast<std::size_t>(lane * dim + d)], sum);
               }
               const auto at = static_cast<std::size_t>(r * dim + d);
@@ -230,7 +231,8 @@ TEMPLATE_LIST_TEST_CASE("weighted sums of pairs are chains over the lanes",
             std::fill(some.begin() + lanes.end * dim, some.end(), nan);
             if (select) {
               for (Index r = 0; r < rows; ++r) {
-                marked[static_cast<std::size_t>(r * tile_lanes + lanes.end - 1)] = -1;
+                marked[static_cast<std::size_t>(r * tile_lanes + lanes.end - 1)] =
+                    posenc::detail::masked_weight<float>;
               }
               some[static_cast<std::size_t>((lanes.end - 1) * dim)] = nan;
             }
@@ -258,7 +260,7 @@ TEMPLATE_LIST_TEST_CASE("weighted sums of pairs are chains over the lanes",
                   sum(pairs.data(), paired);
                   sum(marked.data(), single);
                 };
-            select ? run(std::integral_constant<SkipWeights, SkipWeights::Negative>())
+            select ? run(std::integral_constant<SkipWeights, SkipWeights::Marked>())
                    : run(std::integral_constant<SkipWeights, SkipWeights::None>());
             INFO(Tier::name << ": dim " << dim << ", " << rows << " rows, lanes " << lanes.begin
                             << " to " << lanes.end << (select ? ", marked" : ""));

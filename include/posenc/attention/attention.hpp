@@ -22,10 +22,9 @@
 //   query_block.hpp         a block of rows that share a KV head, and the keys visible to them
 //   scores.hpp              scores of a strip of rows: scale, temperature, soft cap, bias, masks
 //   softmax.hpp             scores -> exponentials, dropout, sums; merging of tiles
-//   packed_tiles.hpp        both products, strip by strip, by products.hpp over panel.hpp
-//   unpacked_tiles.hpp      both products for few queries, over unpacked tensors
+//   forward_worker.hpp      both products, by products.hpp over panel.hpp, tile by tile
 //   output_writer.hpp       sums -> outputs, log-sum-exps; returned_scores_writer.hpp: weights
-//   forward_schedule.hpp    order of blocks and tiles, and their distribution over threads
+//   forward_schedule.hpp    order of blocks, and their distribution over threads
 //
 //   row    one query of one head              lane   index of a key in a panel
 //   group  query heads that share a KV head   panel  32 lanes, stored channel by channel

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/kernels/panel.hpp>
+#include <posenc/kernels/tile.hpp>
 #include <posenc/simd/detail/pin_in_register.hpp>
 #include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/simd/detail/storage.hpp>
@@ -10,6 +11,7 @@
 #include <posenc/tensor/scalar.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <type_traits>
 
@@ -41,29 +43,26 @@ inline constexpr bool is_partial_register_tile = Rows < register_tile_rows<Tier>
 /// Prefetch addresses of passes over the panels of a tile.
 template <class S>
 struct PanelPrefetch {
-  const S* next_region;  ///< memory that is read after the tile
+  const S* next_region;  ///< memory that is read after the tile; null for no prefetches
   /// True if other rows have just read the tile. Then only memory after it is prefetched.
   bool is_cached = false;
   /// True if the tile was stored by an earlier call, so that its first rows read it from memory.
   bool is_stored = false;
 
-  /// True if a pass of `Rows` rows prefetches. A pass of register_tile_rows does so only for tiles
-  /// from memory: its arithmetic covers the latency of all caches.
-  template <class Tier, Index Rows>
-  POSENC_ALWAYS_INLINE bool is_used() const noexcept {
-    return is_partial_register_tile<Tier, Rows> || (is_stored && !is_cached);
+  /// True if passes prefetch. Passes of register_tile_rows do so only for tiles from memory: their
+  /// arithmetic covers the latency of all caches.
+  ///   is_partial: is_partial_register_tile of the pass
+  bool is_used(bool is_partial) const noexcept {
+    return next_region != nullptr && (is_partial || (is_stored && !is_cached));
   }
 
   /// Returns the address to prefetch at a panel of `size` numbers. For few rows it is the first
   /// panel at least 16 KiB ahead, or a tile ahead if that is less. For register_tile_rows it is a
   /// tile ahead, because reads spread evenly over their arithmetic take the least time.
-  template <class Tier, Index Rows>
-  const S* address(Index panel, const S* first, Index size,
+  const S* address(bool is_partial, Index panel, const S* first, Index size,
                    const ActiveLanes& lanes) const noexcept {
     // Heads without channels have panels of size 0.
-    if (!is_partial_register_tile<Tier, Rows> || is_cached || size == 0) {
-      return next_region + panel * size;
-    }
+    if (!is_partial || is_cached || size == 0) return next_region + panel * size;
     constexpr Index early = 16384 / Index{sizeof(S)};
     const Index panels = (lanes.end - 1) / panel_lanes + 1;
     const Index target = panel + (std::min)((early - 1) / size + 1, panels);
@@ -117,61 +116,75 @@ struct PanelDotKernel {
   Index row_padding = 0;  ///< elements between the end of a row and the next row
 
   template <Index Rows>
-  POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
-    if (ahead.template is_used<Tier, Rows>()) return multiply_panels<Rows, true>(r);
-    if constexpr (!is_partial_register_tile<Tier, Rows>) multiply_panels<Rows, false>(r);
+  void run(Index r) const noexcept {
+    constexpr Index vectors_per_panel = panel_lanes / P::width;
+    constexpr Index columns = (std::min)(register_tile_columns<Tier>(Rows), Index{4});
+    // A register tile of many rows covers part of a panel. A register tile of few rows covers
+    // several panels, for more dependency chains.
+    constexpr Index per_pass = (std::max)(columns / vectors_per_panel, Index{1});
+    constexpr Index in_panel = (std::min)(columns, vectors_per_panel);
+    const Pass pass{r, is_partial_register_tile<Tier, Rows>, Rows * channels < 8};
+    multiply_panels(pass, per_pass, in_panel, multiply<Rows, per_pass, in_panel>,
+                    multiply<Rows, 1, in_panel>, multiply<Rows, 1, in_panel / 2>);
   }
 
  private:
   /// Channels per load of a panel.
   static constexpr Index channels = has_paired_channels<S> ? 2 : 1;
 
-  template <Index Rows, bool Prefetches>
-  POSENC_ALWAYS_INLINE void multiply_panels(Index r) const noexcept {
-    constexpr Index vectors_per_panel = panel_lanes / P::width;
-    constexpr Index columns = (std::min)(register_tile_columns<Tier>(Rows), Index{4});
-    // A register tile of many rows covers part of a panel. A register tile of few rows covers
-    // several panels, for more dependency chains; if the loads miss the cache, one panel at a time
-    // is faster.
-    [[maybe_unused]] const bool is_memory_bound = Rows * channels < 8 && r == 0 && !ahead.is_cached;
-    constexpr Index panels_per_pass = columns > vectors_per_panel ? columns / vectors_per_panel : 1;
-    constexpr Index in_panel = columns > vectors_per_panel ? vectors_per_panel : columns;
+  /// A pass of a register tile over the panels.
+  struct Pass {
+    Index first_row;
+    bool is_partial;     ///< is_partial_register_tile
+    bool is_load_bound;  ///< it has so few rows that loads take longer than arithmetic
+  };
+  using Multiply = void (*)(const PanelDotKernel&, const Pass&, Index panel, Index lane) noexcept;
+
+  /// Calls the functions of a register tile for all active panels.
+  ///   all: multiplies `per_pass` panels; one: `in_panel` vectors of lanes; half: half as many
+  POSENC_NOINLINE void multiply_panels(const Pass& pass, Index per_pass, Index in_panel,
+                                       Multiply all, Multiply one, Multiply half) const noexcept {
+    // If the loads miss the cache, one panel at a time is faster.
+    const bool is_memory_bound = pass.is_load_bound && pass.first_row == 0 && !ahead.is_cached;
+    const unsigned mask = (1u << per_pass) - 1;
     for (Index n = 0; n < tile_panels; ++n) {
       if (!lanes.has_panel(n)) continue;
-      if constexpr (panels_per_pass > 1) {
-        constexpr unsigned all = (1u << panels_per_pass) - 1;
-        if (!is_memory_bound && n % panels_per_pass == 0 && (lanes.panel_mask >> n & all) == all) {
-          multiply<Rows, panels_per_pass, in_panel, Prefetches>(r, n, 0);
-          n += panels_per_pass - 1;
-          continue;
-        }
+      if (per_pass > 1 && !is_memory_bound && n % per_pass == 0 &&
+          (lanes.panel_mask >> n & mask) == mask) {
+        all(*this, pass, n, 0);
+        n += per_pass - 1;
+        continue;
       }
       const Index count = (std::min)(panel_lanes, lanes.end - n * panel_lanes);
       Index lane = 0;
       for (; lane + in_panel / 2 * P::width < count; lane += in_panel * P::width) {
-        multiply<Rows, 1, in_panel, Prefetches>(r, n, lane);
+        one(*this, pass, n, lane);
       }
       // Half of the kernel's width suffices; lanes beyond `count` are inactive.
-      if (lane < count) multiply<Rows, 1, in_panel / 2, Prefetches>(r, n, lane);
+      if (lane < count) half(*this, pass, n, lane);
     }
   }
 
   // Not inlined, because the caller would otherwise compete for registers.
-  template <Index Rows, Index Panels, Index InPanel, bool Prefetches>
-  POSENC_NOINLINE void multiply(Index first_row, Index panel, Index lane) const noexcept {
+  template <Index Rows, Index Panels, Index InPanel>
+  POSENC_NOINLINE static void multiply(const PanelDotKernel& kernel, const Pass& pass, Index panel,
+                                       Index lane) noexcept {
     constexpr Index columns = Panels * InPanel;
-    const Index row_size = packed_dim<S>(dim), panel_size = row_size * panel_lanes;
-    const Index row_stride = row_size + row_padding;
-    const S* k = panels + panel * panel_size + lane * channels;
-    const Q* x = rows + first_row * row_stride;
+    const Index first_row = pass.first_row;
+    const Index row_size = packed_dim<S>(kernel.dim), panel_size = row_size * panel_lanes;
+    const Index row_stride = row_size + kernel.row_padding;
+    const S* k = kernel.panels + panel * panel_size + lane * channels;
+    const Q* x = kernel.rows + first_row * row_stride;
     P sums[std::size_t{Rows}][std::size_t{columns}];
     unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
       unrolled<columns>([&](Index c) POSENC_INLINE_LAMBDA { sums[r][c] = P::zero(); });
     });
-    [[maybe_unused]] const S* next =
-        ahead.template address<Tier, Rows>(panel, panels, panel_size, lanes) + lane * row_size;
+    const bool prefetches = kernel.ahead.is_used(pass.is_partial);
+    const S* next =
+        kernel.ahead.address(pass.is_partial, panel, kernel.panels, panel_size, kernel.lanes) +
+        lane * row_size;
     for (Index d = 0; d < row_size; d += channels) {
-      if constexpr (Prefetches) {
+      if (prefetches) {
         constexpr Index step = channels * columns * P::width;
         prefetch(next, step * Index{sizeof(S)});
         next += step;
@@ -205,8 +218,8 @@ struct PanelDotKernel {
       k += channels * panel_lanes;
       x += channels;
     }
-    Real* to = out + first_row * tile_lanes + panel * panel_lanes + lane;
-    const P by = P::broadcast(factor);
+    Real* to = kernel.out + first_row * tile_lanes + panel * panel_lanes + lane;
+    const P by = P::broadcast(kernel.factor);
     unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
       unrolled<columns>([&](Index c) POSENC_INLINE_LAMBDA {
         (sums[r][c] * by).store(to + r * tile_lanes + c * P::width);
@@ -227,13 +240,21 @@ struct PanelDotKernel {
   }
 };
 
-/// Weights that contribute nothing, even if the other factor is NaN or infinite.
-enum class SkipWeights { None, Negative, Zero };
+/// Weight of a masked key: -0. It changes no sum of finite numbers, and no probability is -0.
+template <class Real>
+inline constexpr Real masked_weight = Real{-0.0F};
+
+/// Weights that contribute nothing, even if the other factor is NaN or infinite. Marked are those
+/// equal to masked_weight.
+enum class SkipWeights { None, Marked, Zero };
 
 template <SkipWeights Weights, class W>
 POSENC_ALWAYS_INLINE bool is_skipped([[maybe_unused]] W weight) noexcept {
   // A user's class of 16 bits may lack comparisons.
-  if constexpr (Weights == SkipWeights::Negative) return static_cast<Compute<W>>(weight) < 0;
+  if constexpr (Weights == SkipWeights::Marked) {
+    const auto value = static_cast<Compute<W>>(weight);
+    return value == 0 && std::signbit(value);
+  }
   if constexpr (Weights == SkipWeights::Zero) return static_cast<Compute<W>>(weight) == 0;
   return false;
 }
@@ -251,7 +272,8 @@ void dispatch_skip_weights(bool finite, const Work& work) {
 
 /// out(r) <- accumulator_scale(r) * out(r) + tile_scale(r) * sum over the active lanes of
 /// weights(r, lane) values(lane). A null accumulator_scale means that `out` is uninitialised and
-/// counts as 0.
+/// counts as 0. A null tile_scale means that `out` has the sums of earlier lanes, whose dependency
+/// chains continue.
 ///   Types: W is Real, or if pair_products, S: weights of two lanes, 2i + 1 before 2i, multiply two
 ///          rows of values at once
 template <class Tier, class Real, class S, SkipWeights Weights, class W = Real>
@@ -260,24 +282,21 @@ struct WeightedSumKernel {
   static constexpr bool is_rare = Weights != SkipWeights::None;
 
   const W* weights;  ///< [rows, tile_lanes]
-  const S* values;   ///< [tile_lanes, stride]
+  const S* values;   ///< [tile_lanes, dim] with row stride `stride`
   Index stride, dim;
   ActiveLanes lanes;
   const Real* accumulator_scale;  ///< [rows], or null
-  const Real* tile_scale;
-  Real* out;  ///< [rows, dim]; dim is a multiple of the vector width
+  const Real* tile_scale;         ///< [rows], or null
+  Real* out;                      ///< [rows, dim]; dim is a multiple of value_padding
   PanelPrefetch<S> ahead;
 
   template <Index Rows>
-  POSENC_ALWAYS_INLINE void run(Index r) const noexcept {
-    if (ahead.template is_used<Tier, Rows>()) {
-      for (Index d = 0; d < dim; d += panel_major_channels) {
-        multiply_panel_major<Rows>(r, d, (std::min)(panel_major_channels, dim - d));
-      }
-    } else if constexpr (!is_partial_register_tile<Tier, Rows>) {
-      for_columns<Rows>(
-          dim, [&]<Index Columns>(Length<Columns>, Index d) { multiply<Rows, Columns>(r, d); });
-    }
+  void run(Index r) const noexcept {
+    constexpr Index columns = is_rare ? 2 : register_tile_columns<Tier>(Rows);
+    // Two vectors at a time leave a rest on tiers whose vectors are as long as the padding.
+    constexpr Index rest = value_padding % (2 * P::width) == 0 ? 2 : 1;
+    add_tile(r, is_partial_register_tile<Tier, Rows>, columns, multiply<Rows, columns>,
+             multiply<Rows, 2>, multiply<Rows, rest>);
   }
 
  private:
@@ -285,59 +304,58 @@ struct WeightedSumKernel {
   /// with the next panel.
   static constexpr Index panel_major_channels = 256;
 
-  template <Index Columns>
-  using Length = std::integral_constant<Index, Columns>;
+  /// A pass of a register tile over some lanes and up to panel_major_channels channels.
+  struct Pass {
+    Index first_row;
+    Index begin, end;  ///< lanes
+    const S* next;     ///< row to prefetch with the first lane, or null
+    Real* sums;        ///< sums of earlier lanes, which start with the first channel of the pass
+    Index sum_stride;
+    Index first_channel;
+    bool starts;  ///< there are no earlier lanes
+    bool ends;    ///< there are no later lanes, so the sums are added to `out`
+  };
+  using Multiply = void (*)(const WeightedSumKernel&, const Pass&, Index channel) noexcept;
 
-  /// Calls visit(Length<Columns>(), d) for each group of channels of a kernel pass, from channel 0
-  /// up to `channels`.
-  template <Index Rows, class Visit>
-  POSENC_ALWAYS_INLINE static void for_columns(Index channels, const Visit& visit) noexcept {
-    constexpr Index max_columns = register_tile_columns<Tier>(Rows);
-    Index d = 0;
-    for (; d + max_columns * P::width <= channels; d += max_columns * P::width)
-      visit(Length<max_columns>(), d);
-    if constexpr (max_columns > 2) {
-      for (; d + 2 * P::width <= channels; d += 2 * P::width) visit(Length<2>(), d);
-    }
-    for (; d < channels; d += P::width) visit(Length<1>(), d);
-  }
-
-  /// Sums some channels over all panels.
-  template <Index Rows, Index Columns>
-  POSENC_NOINLINE void multiply(Index first_row, Index channel) const noexcept {
-    P sums[std::size_t{Rows * Columns}];
-    unrolled<Rows * Columns>([&](Index i) POSENC_INLINE_LAMBDA { sums[i] = P::zero(); });
-    for_panels([&](Index n) POSENC_INLINE_LAMBDA {
-      add_panel<Rows, Columns, false>(n, first_row, channel, nullptr, sums);
-    });
-    store_rescaled<Rows, Columns>(first_row, channel, sums);
-  }
-
-  /// Sums `channels` channels panel by panel.
-  template <Index Rows>
-  POSENC_NOINLINE void multiply_panel_major(Index first_row, Index first_channel,
-                                            Index channels) const noexcept {
-    P sums[std::size_t{Rows * panel_major_channels / P::width}];
-    const auto sums_of = [&](Index d) { return sums + d / P::width * Rows; };
-    std::fill(sums, sums_of(channels), P::zero());
-    for_panels([&](Index n) {
-      const S* next = ahead.template address<Tier, Rows>(n, values, panel_lanes * stride, lanes);
-      for_columns<Rows>(channels,
-                        [&]<Index Columns>(Length<Columns>, Index d) POSENC_INLINE_LAMBDA {
-                          const Index channel = first_channel + d;
-                          add_panel<Rows, Columns, true>(n, first_row, channel,
-                                                         next + channel * panel_lanes, sums_of(d));
-                        });
-    });
-    for_columns<Rows>(channels, [&]<Index Columns>(Length<Columns>, Index d) POSENC_INLINE_LAMBDA {
-      store_rescaled<Rows, Columns>(first_row, first_channel + d, sums_of(d));
-    });
-  }
-
-  template <class Visit>
-  POSENC_ALWAYS_INLINE void for_panels(const Visit& visit) const noexcept {
-    for (Index n = lanes.begin / panel_lanes; n * panel_lanes < lanes.end; ++n) {
-      if (lanes.has_panel(n)) visit(n);
+  /// Calls the functions of a register tile, which multiply `columns`, 2 and 1 vectors of channels,
+  /// for all lanes. With prefetches it reads panel by panel, in address order, else all lanes of
+  /// some channels, whose sums then stay in registers.
+  POSENC_NOINLINE void add_tile(Index first_row, bool is_partial, Index columns, Multiply many,
+                                Multiply two, Multiply one) const noexcept {
+    alignas(64) Real partial_sums[std::size_t{register_tile_rows<Tier> * panel_major_channels}];
+    const bool continues = tile_scale == nullptr, prefetches = ahead.is_used(is_partial);
+    for (Index d = 0; d < dim; d += panel_major_channels) {
+      const Index end = (std::min)(d + panel_major_channels, dim);
+      Pass pass{.first_row = first_row,
+                .begin = 0,
+                .end = 0,
+                .next = nullptr,
+                .sums = continues ? out + first_row * dim + d : partial_sums,
+                .sum_stride = continues ? dim : panel_major_channels,
+                .first_channel = d,
+                .starts = !continues,
+                .ends = false};
+      Index panel = 0;
+      do {
+        while (panel < tile_panels && !lanes.has_panel(panel)) ++panel;
+        const Index first = panel;
+        do {
+          ++panel;
+        } while (lanes.has_panel(panel) && !prefetches);
+        pass.begin = (std::max)(first * panel_lanes, lanes.begin);
+        pass.end = (std::min)(panel * panel_lanes, lanes.end);
+        pass.ends = !continues && lanes.panel_mask >> panel == 0;
+        if (prefetches) {
+          pass.next = ahead.address(is_partial, first, values, panel_lanes * stride, lanes);
+        }
+        Index channel = d;
+        for (; channel + columns * P::width <= end; channel += columns * P::width) {
+          many(*this, pass, channel);
+        }
+        for (; channel + 2 * P::width <= end; channel += 2 * P::width) two(*this, pass, channel);
+        if (channel < end) one(*this, pass, channel);
+        pass.starts = false;
+      } while (lanes.panel_mask >> panel != 0);
     }
   }
 
@@ -350,37 +368,47 @@ struct WeightedSumKernel {
   static constexpr Index vectors_per_load =
       has_paired_channels<S> && (multiplies_pairs || Rows == 1) && Columns % 2 == 0 ? 2 : 1;
 
-  ///   next: address to prefetch, if Prefetches
-  ///   all: [Rows][Columns] sums
-  template <Index Rows, Index Columns, bool Prefetches>
-  POSENC_ALWAYS_INLINE void add_panel(Index panel, Index first_row, Index channel,
-                                      [[maybe_unused]] const S* next, P* all) const noexcept {
-    const Index begin = (std::max)(panel * panel_lanes, lanes.begin);
-    const Index end = (std::min)((panel + 1) * panel_lanes, lanes.end);
+  template <Index Rows, Index Columns>
+  POSENC_NOINLINE static void multiply(const WeightedSumKernel& kernel, const Pass& pass,
+                                       Index channel) noexcept {
     P sums[std::size_t{Rows}][std::size_t{Columns}];
-    unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
-      unrolled<Columns>([&](Index c) POSENC_INLINE_LAMBDA { sums[r][c] = all[r * Columns + c]; });
-    });
-    if constexpr (multiplies_pairs) {
-      add_lane_pairs<Rows, Columns, Prefetches>(begin, end, first_row, channel, next, sums);
+    Real* const partial = pass.sums + (channel - pass.first_channel);
+    const Index sum_stride = pass.sum_stride;
+    if (pass.starts) {
+      unrolled<Rows * Columns>(
+          [&](Index i) POSENC_INLINE_LAMBDA { sums[i / Columns][i % Columns] = P::zero(); });
     } else {
-      add_lanes<Rows, Columns, Prefetches>(begin, end, first_row, channel, next, sums);
+      unrolled<Rows * Columns>([&](Index i) POSENC_INLINE_LAMBDA {
+        sums[i / Columns][i % Columns] =
+            P::load(partial + i / Columns * sum_stride + i % Columns * P::width);
+      });
     }
-    unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
-      unrolled<Columns>([&](Index c) POSENC_INLINE_LAMBDA { all[r * Columns + c] = sums[r][c]; });
-    });
+    if constexpr (multiplies_pairs) {
+      kernel.template add_lane_pairs<Rows, Columns>(pass, channel, sums);
+    } else {
+      kernel.template add_lanes<Rows, Columns>(pass, channel, sums);
+    }
+    if (pass.ends) {
+      kernel.template store_rescaled<Rows, Columns>(pass.first_row, channel, sums);
+    } else {
+      unrolled<Rows * Columns>([&](Index i) POSENC_INLINE_LAMBDA {
+        sums[i / Columns][i % Columns].store(partial + i / Columns * sum_stride +
+                                             i % Columns * P::width);
+      });
+    }
   }
 
-  template <Index Rows, Index Columns, bool Prefetches>
+  template <Index Rows, Index Columns>
   POSENC_ALWAYS_INLINE void add_lanes(
-      Index begin, Index end, Index first_row, Index channel, [[maybe_unused]] const S* next,
+      const Pass& pass, Index channel,
       P (&sums)[std::size_t{Rows}][std::size_t{Columns}]) const noexcept {
-    const Real* w = weights + first_row * tile_lanes + begin;
-    const S* v = values + begin * stride + channel;
-    for (Index j = begin; j < end; ++j) {
-      if constexpr (Prefetches) {
+    const Real* w = weights + pass.first_row * tile_lanes + pass.begin;
+    const S* v = values + pass.begin * stride + channel;
+    const S* next = pass.next == nullptr ? nullptr : pass.next + channel;
+    for (Index j = pass.begin; j < pass.end; ++j) {
+      if (next != nullptr) {
         prefetch(next, Columns * P::width * Index{sizeof(S)});
-        next += Columns * P::width;
+        next += stride;
       }
       P value[std::size_t{Columns}];
       constexpr Index vectors = vectors_per_load<Rows, Columns>;
@@ -407,18 +435,21 @@ struct WeightedSumKernel {
 
   /// Like add_lanes(), two lanes at a time. A lane that is inactive or skipped counts as a row of
   /// zeros, so that it changes no bit.
-  template <Index Rows, Index Columns, bool Prefetches>
+  template <Index Rows, Index Columns>
   POSENC_ALWAYS_INLINE void add_lane_pairs(
-      Index begin, Index end, Index first_row, Index channel, [[maybe_unused]] const S* next,
+      const Pass& pass, Index channel,
       P (&sums)[std::size_t{Rows}][std::size_t{Columns}]) const noexcept {
     constexpr Index channels = Columns * P::width;
+    const Index begin = pass.begin, end = pass.end;
     const Index even_begin = begin / 2 * 2;
-    const W* w = weights + first_row * tile_lanes + even_begin;
+    const W* w = weights + pass.first_row * tile_lanes + even_begin;
     const S* v = values + even_begin * stride + channel;
+    const S* next = pass.next == nullptr ? nullptr : pass.next + channel;
     for (Index j = even_begin; j < end; j += 2) {
-      if constexpr (Prefetches) {
-        prefetch(next, 2 * channels * Index{sizeof(S)});
-        next += 2 * channels;
+      if (next != nullptr) {
+        prefetch(next, channels * Index{sizeof(S)});
+        prefetch(next + stride, channels * Index{sizeof(S)});
+        next += 2 * stride;
       }
       const S *lower = v, *upper = v + stride;
       const bool has_lower = j >= begin && !is_skipped<Weights>(w[1]);
@@ -451,13 +482,14 @@ struct WeightedSumKernel {
   }
 
   template <Index Rows, Index Columns>
-  POSENC_ALWAYS_INLINE void store_rescaled(Index first_row, Index channel,
-                                           const P* sums) const noexcept {
+  POSENC_ALWAYS_INLINE void store_rescaled(
+      Index first_row, Index channel,
+      const P (&sums)[std::size_t{Rows}][std::size_t{Columns}]) const noexcept {
     constexpr Index vectors = vectors_per_load<Rows, Columns>;
     const bool adds = accumulator_scale != nullptr;
     unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
       const Index row = first_row + r;
-      const P* row_sums = sums + r * Columns;
+      const P(&row_sums)[std::size_t{Columns}] = sums[r];
       Real* to = out + row * dim + channel;
       const P old_scale = adds ? P::broadcast(accumulator_scale[row]) : P::zero();
       const P new_scale = P::broadcast(tile_scale[row]);

@@ -66,17 +66,21 @@ class ArenaAllocator {
 
   template <class T>
   T* allocate(Index count) noexcept {
-    auto* const array = begin_ == nullptr ? nullptr : reinterpret_cast<T*>(begin_ + used_);
-    constexpr std::size_t max_bytes = static_cast<std::size_t>(-1);
-    const bool fits = static_cast<std::size_t>(count) <= (max_bytes - 63) / sizeof(T);
-    const std::size_t bytes =
-        fits ? (static_cast<std::size_t>(count) * sizeof(T) + 63) / 64 * 64 : max_bytes;
-    used_ = bytes > max_bytes - used_ ? max_bytes : used_ + bytes;
-    return array;
+    return reinterpret_cast<T*>(allocate_bytes(count, sizeof(T)));
   }
   std::size_t bytes_used() const noexcept { return used_; }
 
  private:
+  POSENC_NOINLINE std::byte* allocate_bytes(Index count, std::size_t size) noexcept {
+    std::byte* const array = begin_ == nullptr ? nullptr : begin_ + used_;
+    constexpr std::size_t max_bytes = static_cast<std::size_t>(-1);
+    const bool fits = static_cast<std::size_t>(count) <= (max_bytes - 63) / size;
+    const std::size_t bytes =
+        fits ? (static_cast<std::size_t>(count) * size + 63) / 64 * 64 : max_bytes;
+    used_ = bytes > max_bytes - used_ ? max_bytes : used_ + bytes;
+    return array;
+  }
+
   std::byte* begin_;
   std::size_t used_ = 0;
 };

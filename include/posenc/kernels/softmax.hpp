@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <posenc/kernels/products.hpp>
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/simd/exp.hpp>
@@ -102,7 +103,7 @@ Real exponentiate(const ActiveLanes& lanes, Real row_max, Real* scores) noexcept
   return sum(total);
 }
 
-/// Like exponentiate(), but writes -1 for masked keys.
+/// Like exponentiate(), but writes masked_weight for masked keys.
 template <class Tier, class Real>
 Real exponentiate_and_mark(const ActiveLanes& lanes, Real row_max, Real* scores) noexcept {
   bool hidden[tile_keys];
@@ -112,7 +113,7 @@ Real exponentiate_and_mark(const ActiveLanes& lanes, Real row_max, Real* scores)
   }
   const Real total = exponentiate<Tier>(lanes, row_max, scores);
   for (Index j = 0; j < tile_keys; ++j) {
-    if (hidden[j]) scores[j] = -1;
+    if (hidden[j]) scores[j] = masked_weight<Real>;
   }
   return total;
 }
@@ -130,7 +131,7 @@ bool has_masked(const ActiveLanes& lanes, Index rows, const Real* scores) noexce
 }
 
 /// Exponentiates a strip's scores, [rows, tile_keys], and stores the maxima and sums of its rows.
-///   marks: writes -1 for masked keys, to distinguish them from a probability of 0
+///   marks: writes masked_weight for masked keys, to distinguish them from a probability of 0
 template <class Tier, class Real>
 void exponentiate_strip(const ActiveLanes& lanes, Index rows, bool marks, Real* scores,
                         Real* row_max, Real* sums) noexcept {

@@ -7,9 +7,7 @@
 #include <posenc/attention/detail/erased_bias.hpp>
 #include <posenc/attention/detail/forward_schedule.hpp>
 #include <posenc/attention/detail/output_writer.hpp>
-#include <posenc/attention/detail/packed_tiles.hpp>
 #include <posenc/attention/detail/tensor_kv_source.hpp>
-#include <posenc/attention/detail/unpacked_tiles.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/core/detail/compiled.hpp>
 #include <posenc/tensor/detail/erased_device.hpp>
@@ -21,14 +19,6 @@
 
 POSENC_BEGIN
 namespace detail {
-
-/// True if few queries may read a source's keys and values unpacked. A QueryBias reads packed keys.
-template <class Source, class T>
-inline constexpr bool may_read_unpacked =
-    std::is_same_v<typename Source::Stored, Compute<T>>&& requires(const Source& source) {
-  source.keys();
-  source.values();
-};
 
 /// Common part of attention() over tensors and over a cache. The shapes of q, out and the keys are
 /// checked already.
@@ -55,21 +45,12 @@ void attend(const ErasedDevice& device, const HeadsView<const T>& q, const Sourc
                               bias);
   if (!has_rows || !has_results) return;
   const OutputWriter<T> outputs{.plan = plan, .out = out, .value_dim = padded_value_dim(value_dim)};
-  constexpr bool can_read_unpacked = may_read_unpacked<Source, T>;
-  const ForwardStrategy strategy =
-      choose_strategy<Tier>(plan, can_read_unpacked && !bias.reads_queries(), device.numThreads());
+  using Schedule = ForwardSchedule<Tier, T, Source>;
+  const bool can_use_pieces = Schedule::Worker::can_use_pieces && !bias.reads_queries();
+  const ForwardStrategy strategy = choose_strategy<Tier>(plan, can_use_pieces, device.numThreads());
   AttentionWorkspace local_workspace;
-  const auto run = [&](const auto& reader) {
-    using Run = ForwardSchedule<Tier, T, std::remove_cvref_t<decltype(reader)>>;
-    Run(device, plan, strategy, bias, outputs, reader)
-        .run(arenas_of(memory.workspace == nullptr ? local_workspace : *memory.workspace));
-  };
-  if constexpr (can_read_unpacked) {
-    if (strategy.reads_unpacked) {
-      return run(UnpackedTiles<Tier, typename Source::Element>(source.keys(), source.values()));
-    }
-  }
-  run(PackedTiles<Tier, T, Source>(source));
+  Schedule(device, {plan, strategy, bias, outputs, source})
+      .run(arenas_of(memory.workspace == nullptr ? local_workspace : *memory.workspace));
 }
 
 /// Part of attend_to_tensors() that does not depend on the types of device and bias.

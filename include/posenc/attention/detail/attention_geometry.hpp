@@ -143,7 +143,7 @@ class AttentionGeometry {
   }
 
   /// Returns the visible key range of query i of a sequence; masks may hide keys inside it.
-  KeyRange visible_range(const AttentionSequence& s, Index i) const noexcept {
+  POSENC_NOINLINE KeyRange visible_range(const AttentionSequence& s, Index i) const noexcept {
     if (options_.causal == Causal::ByPosition) return visible_range_by_position(s, i);
     const Index aligned_key = s.query_offset + i;
     const Window& window = options_.window;
@@ -157,7 +157,7 @@ class AttentionGeometry {
     return range;
   }
 
-  double query_position(const AttentionSequence& s, Index i) const noexcept {
+  POSENC_NOINLINE double query_position(const AttentionSequence& s, Index i) const noexcept {
     return explicit_.queries != nullptr ? explicit_.queries->at(s.batch, s.first_query + i)
                                         : static_cast<double>(s.first_key + s.query_offset + i);
   }

@@ -19,9 +19,8 @@ inline constexpr Index max_block_rows = 288, max_long_block_rows = 576;
 /// Maximum rows of a block whose tiles are distributed over threads: four strips of the widest
 /// tier.
 inline constexpr Index max_split_k_rows = 48;
-/// Maximum rows of a KV head that read keys and values unpacked. With more rows packing a tile is
-/// faster.
-inline constexpr Index max_unpacked_rows = 16;
+/// Maximum rows of a KV head that read pieces of tiles. With more rows packing a tile is faster.
+inline constexpr Index max_piece_rows = 16;
 /// Maximum rows of all tiles whose states are kept until they are merged: with 128 channels, 2 MiB
 /// of floats.
 inline constexpr Index max_split_k_state_rows = 4096;

@@ -15,9 +15,9 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Strategy of a forward call: packed or unpacked tiles, and the blocks of rows.
+/// Strategy of a forward call: packed tiles or pieces of them, and the blocks of rows.
 struct ForwardStrategy {
-  bool reads_unpacked = false;
+  bool reads_pieces = false;  ///< few queries read pieces of tiles, see ForwardWorker
   Index queries_per_block = 1;
   Index kv_heads_per_block = 1;
   Index kv_head_blocks = 0;  ///< number of groups of kv_heads_per_block KV heads
@@ -45,14 +45,14 @@ constexpr Index balanced_block_queries(Index queries, Index max_queries, Index g
 }
 
 /// Returns the strategy of a call on `threads` threads.
-///   can_read_unpacked: the source has unpacked keys and values, and no stage reads packed ones
+///   can_use_pieces: the source has pieces, and no stage reads complete tiles
 template <class Tier, Scalar T>
-ForwardStrategy choose_strategy(const AttentionPlan<T>& plan, bool can_read_unpacked,
+ForwardStrategy choose_strategy(const AttentionPlan<T>& plan, bool can_use_pieces,
                                 Index threads) noexcept {
   const AttentionGeometry<T>& geometry = plan.geometry;
   const Index queries = (std::max)(geometry.max_queries(), Index{1});
   ForwardStrategy chosen;
-  chosen.reads_unpacked = can_read_unpacked && queries * plan.group <= max_unpacked_rows;
+  chosen.reads_pieces = can_use_pieces && queries * plan.group <= max_piece_rows;
   const auto count_blocks = [&] {
     chosen.rows_per_block = chosen.queries_per_block * plan.group * chosen.kv_heads_per_block;
     chosen.kv_head_blocks =
@@ -72,7 +72,7 @@ ForwardStrategy choose_strategy(const AttentionPlan<T>& plan, bool can_read_unpa
   // If there are fewer blocks than threads, smaller blocks may give each thread one. They also
   // bound the softmax states that split-K keeps.
   if (chosen.blocks < threads) set_block_rows(max_split_k_rows);
-  if (chosen.reads_unpacked && chosen.blocks > 0) {
+  if (chosen.reads_pieces && chosen.blocks > 0) {
     // Each thread keeps at least one block.
     const Index max_kv_heads = (std::max)(chosen.blocks / threads, Index{1});
     chosen.kv_heads_per_block =

@@ -42,11 +42,10 @@ class ReturnedScoresWriter {
     }
   }
 
-  /// Copies a strip's scores, [rows, tile_keys], if `stage` is requested.
+  /// Copies a strip's scores, [rows, tile_keys]. They must be requested.
   template <class Block>
-  void store(ReturnedScores stage, const Block& block, Index first_key, const Strip& strip,
-             const ActiveLanes& lanes, const Real* scores) const noexcept {
-    if (!is_requested(stage)) return;
+  void store(const Block& block, Index first_key, const Strip& strip, const ActiveLanes& lanes,
+             const Real* scores) const noexcept {
     const Index first = block.sequence().first_key + first_key;
     for (Index i = 0; i < strip.rows; ++i) {
       for (Index j = lanes.begin; j < lanes.end; ++j) {

@@ -100,7 +100,7 @@ class ScoreGradients {
     }
     exponentiate_and_mark<Tier>(lanes, lse, scores);
     for (Index j = 0; j < tile_keys; ++j) {
-      if (scores[j] < 0) scores[j] = 0;
+      if (scores[j] <= 0) scores[j] = 0;
     }
   }
 

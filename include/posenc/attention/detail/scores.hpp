@@ -62,22 +62,24 @@ class Scores {
   /// bias.
   void compute_products(const Block& block, const TileVisibility& seen, const KvTile<S>& keys,
                         const Strip& strip) const noexcept {
-    const ActiveLanes lanes = Block::active_lanes(seen, strip);
-    Real* scores = strip_scores(strip);
-    for_register_tiles<Tier>(strip.rows,
-                             PanelDotKernel<Tier, Real, S, typename Block::Row>{
-                                 block.packed(strip.first),
-                                 keys.keys,
-                                 block.plan().q.dim,
-                                 plan_.scale,
-                                 lanes,
-                                 scores,
-                                 {keys.values, !block.is_first_of_kv_head(strip), keys.is_stored},
-                                 block.row_padding()});
+    multiply(block, keys, strip, Block::active_lanes(seen, strip),
+             !block.is_first_of_kv_head(strip));
     apply_pre_bias_epilogue(block, seen, strip);
   }
-  /// Returns the factor of q k, for products that are computed elsewhere.
-  Real scale() const noexcept { return plan_.scale; }
+  /// Computes scale * q k for some lanes of a strip.
+  ///   is_cached: the tile has just been read
+  void multiply(const Block& block, const KvTile<S>& keys, const Strip& strip,
+                const ActiveLanes& lanes, bool is_cached) const noexcept {
+    for_register_tiles<Tier>(strip.rows, PanelDotKernel<Tier, Real, S, typename Block::Row>{
+                                             .rows = block.packed(strip.first),
+                                             .panels = keys.keys,
+                                             .dim = plan_.q.dim,
+                                             .factor = plan_.scale,
+                                             .lanes = lanes,
+                                             .out = strip_scores(strip),
+                                             .ahead = {keys.values, is_cached, keys.is_stored},
+                                             .row_padding = block.row_padding()});
+  }
   /// Applies the part of compute_products() that follows its products.
   void apply_pre_bias_epilogue(const Block& block, const TileVisibility& seen,
                                const Strip& strip) const noexcept {
@@ -203,13 +205,16 @@ class Scores {
     }
   }
 
-  void store_returned(ReturnedScores stage, const Block& block, const TileVisibility& seen,
-                      const Strip& strip) const noexcept {
-    plan_.returned.store(stage, block, seen.first_key(), strip, Block::active_lanes(seen, strip),
+  POSENC_NOINLINE void store_returned(ReturnedScores stage, const Block& block,
+                                      const TileVisibility& seen,
+                                      const Strip& strip) const noexcept {
+    if (!plan_.returned.is_requested(stage)) return;
+    plan_.returned.store(block, seen.first_key(), strip, Block::active_lanes(seen, strip),
                          strip_scores(strip));
   }
 
-  void apply_softcap(const ActiveLanes& lanes, const Strip& strip, Real* scores) const noexcept {
+  POSENC_NOINLINE void apply_softcap(const ActiveLanes& lanes, const Strip& strip,
+                                     Real* scores) const noexcept {
     using P = Pack<Real, Tier>;
     const auto limit = static_cast<Real>(plan_.options.softcap);
     const P cap = P::broadcast(limit), inverse = P::broadcast(1 / limit);
@@ -253,9 +258,9 @@ class Scores {
     });
   }
   template <class Multiply>
-  void multiply_by_temperature(TemperatureOf stage, const Block& block, const ActiveLanes& lanes,
-                               const Strip& strip, Real* x,
-                               const Multiply& multiply) const noexcept {
+  POSENC_NOINLINE void multiply_by_temperature(TemperatureOf stage, const Block& block,
+                                               const ActiveLanes& lanes, const Strip& strip,
+                                               Real* x, const Multiply& multiply) const noexcept {
     if (plan_.options.temperature_of != stage) return;
     using P = Pack<Real, Tier>;
     for (Index i = 0; i < strip.rows; ++i) {
@@ -266,8 +271,8 @@ class Scores {
   }
 
   /// Applies masks to a row's scores.
-  static void mask_row(const Block& block, Index first_key, const ActiveLanes& lanes, Index r,
-                       Real* scores) noexcept {
+  POSENC_NOINLINE static void mask_row(const Block& block, Index first_key,
+                                       const ActiveLanes& lanes, Index r, Real* scores) noexcept {
     const KeyRange range = block.clamped_range(r, first_key);
     const Index begin = lanes.begin / panel_lanes * panel_lanes;
     const Index end = (lanes.end + panel_lanes - 1) / panel_lanes * panel_lanes;

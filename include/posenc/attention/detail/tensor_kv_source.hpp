@@ -14,7 +14,8 @@
 
 // Source stage: provides tiles. A source has Element, the type of keys and values in memory, and
 // Stored, that of a tile; heads(); stored(), the keys in memory; Scratch, memory per thread; and
-// tile(sequence, head, tile, hull of the visible keys, scratch).
+// tile(sequence, head, tile, hull of the visible keys, scratch). If has_pieces, it also has
+// key_piece() and value_piece(), which provide some keys or values of a tile.
 POSENC_BEGIN
 namespace detail {
 
@@ -48,13 +49,15 @@ bool pack_tile_rows(const HeadsView<const T>& v, const AttentionSequence& s, Ind
 }
 
 /// Source of keys and values of type S in the user's tensors, for queries of type T. Each tile is
-/// packed before it is used, unless few queries read it unpacked, see unpacked_tiles.hpp.
+/// packed before it is used. For few queries, pieces of it are: see forward_worker.hpp.
 template <class Tier, Scalar T, Scalar S = T>
 class TensorKvSource {
  public:
   using Element = S;
   /// Keys and values of another type than the queries' are packed in the type of arithmetic.
   using Stored = std::conditional_t<std::is_same_v<S, T>, PackedRowElement<Tier, T, T>, Compute<T>>;
+
+  static constexpr bool has_pieces = true;
 
   struct Scratch {
     Stored* keys;
@@ -64,13 +67,37 @@ class TensorKvSource {
   TensorKvSource(HeadsView<const S> k, HeadsView<const S> v) : k_(k), v_(v) {}
 
   Index heads() const noexcept { return k_.heads; }
-  const HeadsView<const S>& keys() const noexcept { return k_; }
-  const HeadsView<const S>& values() const noexcept { return v_; }
   StoredKeyRanges stored() const noexcept { return StoredKeyRanges(k_.seq); }
 
   Scratch allocate(ArenaAllocator& allocator) const noexcept {
     return {allocator.allocate<Stored>(tile_keys * packed_dim<Stored>(k_.dim)),
             allocator.allocate<Stored>(tile_keys * padded_value_dim(v_.dim))};
+  }
+
+  const HeadsView<const S>& keys() const noexcept { return k_; }
+  const HeadsView<const S>& values() const noexcept { return v_; }
+
+  /// Packs the keys of a tile that lie in `seen`, and returns the tile's panels.
+  const Stored* key_piece(const AttentionSequence& s, Index head, Index tile, const KeyRange& seen,
+                          const Scratch& scratch) const noexcept {
+    pack_tile_panels<Tier>(k_, s, head, tile, seen, scratch.keys);
+    return scratch.keys;
+  }
+
+  /// Returns the values of keys `seen`, which start with that of the first key. If kernels can read
+  /// the tensor's rows, these are not packed, and count as not finite.
+  KvTile<Stored> value_piece(const AttentionSequence& s, Index head, const KeyRange& seen,
+                             const S* next, const Scratch& scratch) const noexcept {
+    const S* const rows = v_.row(s.batch, s.first_key + seen.begin, head);
+    if constexpr (std::is_same_v<S, Stored>) {
+      if (v_.dim % value_padding == 0) {
+        return {nullptr, rows, v_.seq_stride, false, next};
+      }
+    }
+    const Index stride = padded_value_dim(v_.dim);
+    const bool finite = pack_values<Tier>(rows, v_.seq_stride, seen.end - seen.begin, v_.dim,
+                                          scratch.values, stride);
+    return {nullptr, scratch.values, stride, finite, scratch.values};
   }
 
   /// Returns a packed tile. Keys outside `seen`, which lies within the tile, are not read.
