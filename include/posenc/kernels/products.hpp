@@ -124,8 +124,14 @@ struct PanelDotKernel {
     constexpr Index per_pass = (std::max)(columns / vectors_per_panel, Index{1});
     constexpr Index in_panel = (std::min)(columns, vectors_per_panel);
     const Pass pass{r, is_partial_register_tile<Tier, Rows>, Rows * channels < 8};
-    multiply_panels(pass, per_pass, in_panel, multiply<Rows, per_pass, in_panel>,
-                    multiply<Rows, 1, in_panel>, multiply<Rows, 1, in_panel / 2>);
+    const auto multiply_all = [&]<bool Prefetches>(std::bool_constant<Prefetches>) {
+      multiply_panels(pass, per_pass, in_panel, multiply<Rows, per_pass, in_panel, Prefetches>,
+                      multiply<Rows, 1, in_panel, Prefetches>,
+                      multiply<Rows, 1, in_panel / 2, Prefetches>);
+    };
+    // Full register tiles have no register left for a test per channel: 3 to 5 % of a prompt.
+    if (pass.is_partial || ahead.is_used(false)) return multiply_all(std::true_type());
+    if constexpr (!is_partial_register_tile<Tier, Rows>) multiply_all(std::false_type());
   }
 
  private:
@@ -166,7 +172,7 @@ struct PanelDotKernel {
   }
 
   // Not inlined, because the caller would otherwise compete for registers.
-  template <Index Rows, Index Panels, Index InPanel>
+  template <Index Rows, Index Panels, Index InPanel, bool Prefetches>
   POSENC_NOINLINE static void multiply(const PanelDotKernel& kernel, const Pass& pass, Index panel,
                                        Index lane) noexcept {
     constexpr Index columns = Panels * InPanel;
@@ -179,12 +185,11 @@ struct PanelDotKernel {
     unrolled<Rows>([&](Index r) POSENC_INLINE_LAMBDA {
       unrolled<columns>([&](Index c) POSENC_INLINE_LAMBDA { sums[r][c] = P::zero(); });
     });
-    const bool prefetches = kernel.ahead.is_used(pass.is_partial);
-    const S* next =
+    [[maybe_unused]] const S* next =
         kernel.ahead.address(pass.is_partial, panel, kernel.panels, panel_size, kernel.lanes) +
         lane * row_size;
     for (Index d = 0; d < row_size; d += channels) {
-      if (prefetches) {
+      if constexpr (Prefetches) {
         constexpr Index step = channels * columns * P::width;
         prefetch(next, step * Index{sizeof(S)});
         next += step;
