@@ -45,7 +45,7 @@ Positions repeating_positions(Index rows) {
 
 }  // namespace
 
-TEST_CASE("additive encodings give the same bits on every device", "[additive][threads]") {
+TEST_CASE("add_to: the same bits on every device", "[additive][threads]") {
   auto table = random_values(31 * dim, 1);
   const posenc::Learned learned(MatrixView<const float>{table.data(), 31, dim, dim});
   const posenc::Sinusoidal sinusoidal(
@@ -76,7 +76,7 @@ TEST_CASE("additive encodings give the same bits on every device", "[additive][t
   }
 }
 
-TEST_CASE("gradients of additive encodings are summed alike on every device",
+TEST_CASE("accumulate_gradient of encodings: the same sums on every device",
           "[additive][threads]") {
   auto table = random_values(31 * dim, 1), grad = random_values(batch * seq * dim, 2);
   const posenc::Learned learned(MatrixView<const float>{table.data(), 31, dim, dim},
@@ -103,7 +103,7 @@ TEST_CASE("gradients of additive encodings are summed alike on every device",
                                   Positions::range(0, 0)) == 0);
 }
 
-TEST_CASE("grids are resized alike on every device", "[grid_resize][threads]") {
+TEST_CASE("resize_grid: the same bits on every device", "[grid_resize][threads]") {
   const posenc::GridResizeConfig config{.source = {7, 5},
                                         .target = {4, 9},
                                         .filter = posenc::ResizeFilter::Bicubic,

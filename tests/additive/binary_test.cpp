@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests BinaryEncoding: its bits, what wraps, and what it rejects.
 #include "additive/embeddings.hpp"
 #include "reference/integer_binary.hpp"
 #include "support/catch.hpp"
@@ -38,7 +39,7 @@ std::vector<float> bits(const posenc::BinaryEncodingConfig& config, Index positi
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("BinaryEncoding adds bit k to channel k", "", float, double, Eigen::half,
+TEMPLATE_TEST_CASE("BinaryEncoding: adds bit k to channel k", "", float, double, Eigen::half,
                    Eigen::bfloat16) {
   const auto values = GENERATE(BinaryValues::ZeroOne, BinaryValues::PlusMinusOne);
   const Index width = GENERATE(54, 64, 70);
@@ -89,7 +90,7 @@ TEST_CASE("BinaryEncoding: empty tensors are left alone") {
                                 Positions::range(9, 0)));
 }
 
-TEST_CASE("BinaryEncoding rejects bad input, and writes nothing") {
+TEST_CASE("BinaryEncoding: rejects bad input, and writes nothing") {
   using posenc::PositionError;
   CHECK_THROWS_MATCHES(
       BinaryEncoding({.values = BinaryValues::ZeroOne}), posenc::ConfigError,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests resize_grid and its adjoint against the plain reference of torch's and timm's kernels.
 #include "reference/grid_resize.hpp"
 
 #include "additive/embeddings.hpp"
@@ -89,7 +90,7 @@ std::vector<GridResizeConfig> all_configs() {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("resize_grid and its adjoint give the reference's numbers", "", float, double,
+TEMPLATE_TEST_CASE("resize_grid and its adjoint: give the reference's numbers", "", float, double,
                    Eigen::half, Eigen::bfloat16) {
   const Index width = GENERATE(1, 5);
   double worst = 0;
@@ -124,7 +125,7 @@ TEMPLATE_TEST_CASE("resize_grid and its adjoint give the reference's numbers", "
   CHECK(worst <= 1);
 }
 
-TEST_CASE("resize_grid keeps constants, and grids that keep their size") {
+TEST_CASE("resize_grid: keeps constants, and grids that keep their size") {
   for (const GridResizeConfig& config : all_configs()) {
     const Index rows = table_rows(config, config.source);
     std::vector<double> table(static_cast<std::size_t>(rows * 2), 3.25);
@@ -141,7 +142,7 @@ TEST_CASE("resize_grid keeps constants, and grids that keep their size") {
   }
 }
 
-TEST_CASE("resize_grid_adjoint is the transpose of resize_grid") {
+TEST_CASE("resize_grid_adjoint: is the transpose of resize_grid") {
   support::Random random(8);
   for (const GridResizeConfig& config : all_configs()) {
     std::vector<double> x(static_cast<std::size_t>(table_rows(config, config.source) * 3));
@@ -157,7 +158,7 @@ TEST_CASE("resize_grid_adjoint is the transpose of resize_grid") {
   }
 }
 
-TEST_CASE("resize_grid and its adjoint write each column once, however work is split",
+TEST_CASE("resize_grid and its adjoint: write each column once, however work is split",
           "[threads]") {
   const GridResizeConfig config{
       .source = {2, 3}, .target = {3, 4}, .filter = ResizeFilter::Bicubic, .prefix_tokens = 1};
@@ -174,7 +175,7 @@ TEST_CASE("resize_grid and its adjoint write each column once, however work is s
   CHECK(part_adjoint == adjoint);
 }
 
-TEST_CASE("resize_grid takes row-major matrices, and the transposes of column-major ones") {
+TEST_CASE("resize_grid: takes row-major matrices, and the transposes of column-major ones") {
   const GridResizeConfig config{
       .source = {2, 3}, .target = {4, 4}, .filter = ResizeFilter::Bicubic, .prefix_tokens = 1};
   Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> table(7, 2), out(17, 2);
@@ -201,7 +202,7 @@ TEST_CASE("resize_grid: tables without columns are left alone") {
   CHECK_NOTHROW(posenc::resize_grid_adjoint(large, small, config));
 }
 
-TEST_CASE("resize_grid and its adjoint reject bad settings by name") {
+TEST_CASE("resize_grid and its adjoint: reject bad settings by name") {
   std::vector<float> from(4), to(9);
   const auto check = [&](GridResizeConfig config, const std::string& message) {
     CHECK_THROWS_MATCHES(
@@ -252,7 +253,7 @@ TEST_CASE("resize_grid and its adjoint reject bad settings by name") {
         "a scale of nan must resize 2 cols to 3, not to nan");
 }
 
-TEST_CASE("resize_grid and its adjoint reject tables that do not fit, and write nothing") {
+TEST_CASE("resize_grid and its adjoint: reject tables that do not fit, and write nothing") {
   using posenc::ShapeError;
   std::vector<float> from(10, 1.0f), to(22, 2.0f);
   const GridResizeConfig config{

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests IntegerEncoding: the position in every channel, and what it rejects.
 #include "additive/embeddings.hpp"
 #include "reference/integer_binary.hpp"
 #include "support/catch.hpp"
@@ -31,7 +32,7 @@ const std::vector<Index> ids{0, 7, -7, 300, 1, 1, 2, 512};
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("IntegerEncoding adds the position to every channel", "", float, double,
+TEMPLATE_TEST_CASE("IntegerEncoding: adds the position to every channel", "", float, double,
                    Eigen::half, Eigen::bfloat16) {
   const Index max_length = GENERATE(0, 512, 3);
   const Index width = GENERATE(1, 6);
@@ -71,7 +72,7 @@ TEST_CASE("IntegerEncoding: empty tensors are left alone") {
                                 Positions::range(0, 2)));
 }
 
-TEST_CASE("IntegerEncoding rejects bad input") {
+TEST_CASE("IntegerEncoding: rejects bad input") {
   CHECK_THROWS_MATCHES(
       IntegerEncoding({.max_length = -1}), posenc::ConfigError,
       Message("posenc::IntegerEncoding: max_length must not be negative but is -1"));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests Learned: lookup of rows, the gradient of the table, and what it rejects.
 #include "reference/learned.hpp"
 
 #include "additive/embeddings.hpp"
@@ -35,7 +36,7 @@ const std::vector<Index> ids{0, 6, 6, 2, 1, 0, 3, 6};
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("Learned adds the rows that the positions name", "", float, double, Eigen::half,
+TEMPLATE_TEST_CASE("Learned: adds the rows that the positions name", "", float, double, Eigen::half,
                    Eigen::bfloat16) {
   const Index width = GENERATE(1, 5, 32);
   const Index offset = GENERATE(0, 2);
@@ -154,7 +155,7 @@ TEST_CASE("Learned: empty tensors are left alone") {
                                Positions::range(0, 0)));
 }
 
-TEST_CASE("Learned rejects bad settings by name") {
+TEST_CASE("Learned: rejects bad settings by name") {
   const std::vector<float> table(6, 0.0f);
   const posenc::MatrixView<const float> view{table.data(), 3, 2, 2};
   const auto make = [&](const LearnedConfig& config) { return Learned(view, config); };
@@ -170,7 +171,7 @@ TEST_CASE("Learned rejects bad settings by name") {
       Message("posenc::Learned: row_offset must lie within 2^53 but is 9007199254740993"));
 }
 
-TEST_CASE("Learned rejects what the table does not hold, and writes nothing") {
+TEST_CASE("Learned: rejects what the table does not hold, and writes nothing") {
   using posenc::PositionError;
   using posenc::ShapeError;
   std::vector<float> table(10, 1.0f), x(12, 2.0f), gradient(10, 3.0f);
@@ -218,7 +219,7 @@ TEST_CASE("Learned rejects what the table does not hold, and writes nothing") {
   CHECK(gradient == std::vector<float>(10, 3.0f));
 }
 
-TEST_CASE("Learned has no row for real positions that no integer holds") {
+TEST_CASE("Learned: has no row for real positions that no integer holds") {
   std::vector<float> table(10, 1.0f), x(2, 2.0f);
   const Learned<float> encoding({table.data(), 5, 2, 2}, {.row_offset = -2});
   for (const double far : {1e300, -1e300, 0x1p63, 0x1p62}) {

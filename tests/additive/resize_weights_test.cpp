@@ -65,7 +65,8 @@ TEST_CASE("resize_grid: weights a quarter of a cell past a sample") {
   CHECK(weights(aligned, 7) == std::vector<double>{0, 0, 0, 1});
 }
 
-TEST_CASE("a cell reads the samples within the radius of its filter alone", "[resize]") {
+TEST_CASE("resize_weights: a cell reads the samples within the radius of its filter alone",
+          "[resize]") {
   const auto taps = [](ResizeFilter filter, Index cell) {
     const ResizeWeights weights({.source = 9, .target = 9, .filter = filter, .step = 1});
     const auto of_cell = weights[cell];
@@ -77,7 +78,7 @@ TEST_CASE("a cell reads the samples within the radius of its filter alone", "[re
   CHECK(taps(ResizeFilter::Bicubic, 8) == std::vector<Index>{7, 2});
 }
 
-TEST_CASE("weights of a cell add up to 1, wherever its samples lie", "[resize]") {
+TEST_CASE("resize_weights: weights of a cell add up to 1, wherever its samples lie", "[resize]") {
   for (const auto filter : {ResizeFilter::Bilinear, ResizeFilter::Bicubic}) {
     for (const auto coordinates : {ResizeCoordinates::HalfPixel, ResizeCoordinates::AlignCorners,
                                    ResizeCoordinates::Geometric}) {
@@ -107,7 +108,8 @@ TEST_CASE("weights of a cell add up to 1, wherever its samples lie", "[resize]")
   }
 }
 
-TEST_CASE("cells of a geometric grid that keeps its size are source cells", "[resize]") {
+TEST_CASE("resize_weights: cells of a geometric grid that keeps its size are source cells",
+          "[resize]") {
   const ResizeWeights same({.source = 3,
                             .target = 3,
                             .filter = ResizeFilter::Bilinear,

@@ -105,7 +105,7 @@ void check_interleave_row() {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("store_row on every tier", "[simd][rows]", tiers::All) {
+TEMPLATE_LIST_TEST_CASE("store_row: every tier", "[simd][rows]", tiers::All) {
   INFO(TestType::name);
   for_each_type(static_cast<Scalars*>(nullptr), [](auto scalar) {
     using T = decltype(scalar);
@@ -115,7 +115,7 @@ TEMPLATE_LIST_TEST_CASE("store_row on every tier", "[simd][rows]", tiers::All) {
   check_store_row<TestType, Eigen::half, Eigen::bfloat16>();
 }
 
-TEST_CASE("every token of any number of batch rows gets its row of P once", "[rows]") {
+TEST_CASE("for_rows: every token of any number of batch rows gets its row of P once", "[rows]") {
   constexpr Index seq = 150, dim = 37, stride = dim + 2;  // longer than a block of positions
   for (Index batch = 1; batch <= 10; ++batch) {
     for (const bool shared : {true, false}) {
@@ -148,13 +148,13 @@ TEST_CASE("every token of any number of batch rows gets its row of P once", "[ro
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("interleave_row on every tier", "[simd][rows]", tiers::All) {
+TEMPLATE_LIST_TEST_CASE("interleave_row: every tier", "[simd][rows]", tiers::All) {
   INFO(TestType::name);
   check_interleave_row<TestType, float>();
   check_interleave_row<TestType, double>();
 }
 
-TEST_CASE("accumulate adds any type to any other", "[simd][rows]") {
+TEST_CASE("accumulate: adds any type to any other", "[simd][rows]") {
   for_each_type(static_cast<Scalars*>(nullptr), [](auto scalar) {
     for_each_type(static_cast<Scalars*>(nullptr), [](auto other) {
       using T = decltype(scalar);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests Sinusoidal2d against the plain reference, over orders of axes and forms of positions.
 #include "additive/embeddings.hpp"
 #include "reference/sinusoidal.hpp"
 #include "support/catch.hpp"
@@ -51,7 +52,7 @@ std::vector<float> written(const Sinusoidal2d& encoding, Index batch, Index seq,
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("Sinusoidal2d writes and adds the reference's numbers", "", float, double,
+TEMPLATE_TEST_CASE("Sinusoidal2d: writes and adds the reference's numbers", "", float, double,
                    Eigen::half, Eigen::bfloat16) {
   const auto layout = GENERATE(from_range(layouts));
   const auto order = GENERATE(GridAxisOrder::ColumnFirst, GridAxisOrder::RowFirst);
@@ -138,7 +139,7 @@ TEST_CASE("Sinusoidal2d: positions a batch row, real coordinates, column-major t
   CHECK(std::equal(out.begin(), out.end(), column_major.data()));
 }
 
-TEST_CASE("Sinusoidal2d leaves prefix tokens to slice_seq") {
+TEST_CASE("Sinusoidal2d: leaves prefix tokens to slice_seq") {
   const Sinusoidal2d encoding({.model_dim = 8,
                                .axis_order = GridAxisOrder::ColumnFirst,
                                .layout = SinusoidalLayout::Concatenated});
@@ -166,7 +167,7 @@ TEST_CASE("Sinusoidal2d: empty tensors are left alone") {
   CHECK_NOTHROW(encoding.write_to(no_batch, Positions::grid(2, 3)));
 }
 
-TEST_CASE("Sinusoidal2d rejects bad settings by name") {
+TEST_CASE("Sinusoidal2d: rejects bad settings by name") {
   using posenc::ConfigError;
   const auto make = [](posenc::Sinusoidal2dConfig config) { return Sinusoidal2d(config); };
   constexpr auto row_first = GridAxisOrder::RowFirst;
@@ -194,7 +195,7 @@ TEST_CASE("Sinusoidal2d rejects bad settings by name") {
       Message("posenc::Sinusoidal2d: base must be set, finite and greater than 1, but is 0"));
 }
 
-TEST_CASE("Sinusoidal2d rejects tensors and positions that do not fit") {
+TEST_CASE("Sinusoidal2d: rejects tensors and positions that do not fit") {
   const Sinusoidal2d encoding({.model_dim = 8,
                                .axis_order = GridAxisOrder::RowFirst,
                                .layout = SinusoidalLayout::Interleaved});
@@ -223,7 +224,7 @@ TEST_CASE("Sinusoidal2d rejects tensors and positions that do not fit") {
   CHECK(std::isnan(x(0, 0, 0)));
 }
 
-TEST_CASE("Sinusoidal2d encodes as before after it was moved from") {
+TEST_CASE("Sinusoidal2d: encodes as before after it was moved from") {
   for (const LayoutPair& layout : layouts) {
     Sinusoidal2d encoding(
         {.model_dim = 64, .axis_order = GridAxisOrder::RowFirst, .layout = layout.ours});

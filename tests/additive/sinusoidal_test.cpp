@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests Sinusoidal against the plain reference, over layouts, positions and tensors.
 #include "reference/sinusoidal.hpp"
 
 #include "additive/embeddings.hpp"
@@ -62,7 +63,7 @@ const std::vector<double> scattered{0, 41, -3, 41, 0.25, 5000, -1e5 + 0.75};
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("Sinusoidal writes the reference's numbers", "", float, double, Eigen::half,
+TEMPLATE_TEST_CASE("Sinusoidal: writes the reference's numbers", "", float, double, Eigen::half,
                    Eigen::bfloat16) {
   const auto layout = GENERATE(from_range(layouts));
   const Index width = GENERATE(1, 2, 3, 4, 7, 16, 255, 256, 257, 260, 521);
@@ -98,7 +99,7 @@ TEMPLATE_TEST_CASE("Sinusoidal writes the reference's numbers", "", float, doubl
   }
 }
 
-TEMPLATE_TEST_CASE("Sinusoidal adds what it writes, rounded once", "", float, double, Eigen::half,
+TEMPLATE_TEST_CASE("Sinusoidal: adds what it writes, rounded once", "", float, double, Eigen::half,
                    Eigen::bfloat16) {
   using C = posenc::Compute<TestType>;
   const auto layout = GENERATE(from_range(layouts));
@@ -189,7 +190,7 @@ TEST_CASE("Sinusoidal: a step k is one rotation, wherever it starts") {
   }
 }
 
-TEST_CASE("Sinusoidal: how the layouts differ") {
+TEST_CASE("Sinusoidal: layouts differ as documented") {
   const auto row = [](Index width, SinusoidalLayout layout, double position) {
     return encoding_of(Sinusoidal({.model_dim = width, .layout = layout}), position);
   };
@@ -228,7 +229,7 @@ TEST_CASE("Sinusoidal: how the layouts differ") {
   CHECK(slowest(SinusoidalLayout::ConcatenatedEndInclusive) == 1e-4);
 }
 
-TEST_CASE("Sinusoidal is as exact at positions of 2^50 as at 0") {
+TEST_CASE("Sinusoidal: is as exact at positions of 2^50 as at 0") {
   // With frequencies that are powers of two, the reference's angles are exact at any position.
   const posenc::SinusoidalConfig exact{
       .model_dim = 16, .layout = SinusoidalLayout::Concatenated, .base = 256};
@@ -257,7 +258,7 @@ TEST_CASE("Sinusoidal is as exact at positions of 2^50 as at 0") {
   }
 }
 
-TEST_CASE("Sinusoidal reads row-major and column-major tensors and matrices") {
+TEST_CASE("Sinusoidal: reads row-major and column-major tensors and matrices") {
   const posenc::SinusoidalConfig config{.model_dim = 6, .layout = SinusoidalLayout::Interleaved};
   const Sinusoidal encoding(config);
   const auto positions = Positions::range(30, 3);
@@ -329,7 +330,7 @@ TEST_CASE("Sinusoidal: empty tensors are left alone") {
   }
 }
 
-TEST_CASE("Sinusoidal rejects bad settings by name") {
+TEST_CASE("Sinusoidal: rejects bad settings by name") {
   using posenc::ConfigError;
   const auto make = [](posenc::SinusoidalConfig config) { return Sinusoidal(config); };
   constexpr auto interleaved = SinusoidalLayout::Interleaved;
@@ -356,7 +357,7 @@ TEST_CASE("Sinusoidal rejects bad settings by name") {
                        ConfigError, Message("posenc::Sinusoidal: scale must be finite but is inf"));
 }
 
-TEST_CASE("Sinusoidal rejects tensors and positions that do not fit, and writes nothing") {
+TEST_CASE("Sinusoidal: rejects tensors and positions that do not fit, and writes nothing") {
   using posenc::PositionError;
   using posenc::ShapeError;
   const Sinusoidal encoding(
@@ -404,7 +405,7 @@ TEST_CASE("Sinusoidal rejects tensors and positions that do not fit, and writes 
   CHECK(x.guards_hold());
 }
 
-TEST_CASE("Sinusoidal encodes as before after it was moved from") {
+TEST_CASE("Sinusoidal: encodes as before after it was moved from") {
   for (const SinusoidalLayout layout : layouts) {
     Sinusoidal encoding({.model_dim = 64, .layout = layout}),
         assigned({.model_dim = 2, .layout = layout});

@@ -78,7 +78,7 @@ std::vector<double> weighted(const std::vector<double>& table, const reference::
 
 }  // namespace
 
-TEST_CASE("a table from 7 to 12 tokens, by hand", "[resize]") {
+TEST_CASE("resize_grid of window tables: from 7 to 12 tokens, by hand", "[resize]") {
   // A function that is linear in the distances stays linear.
   const std::vector<double> distances{1,           2.240723972, 3.780119948,
                                       5.690085437, 8.059825407, 11.0000186};
@@ -94,7 +94,8 @@ TEST_CASE("a table from 7 to 12 tokens, by hand", "[resize]") {
   }
 }
 
-TEST_CASE("geometric resizes give the reference's numbers", "[resize]") {
+TEST_CASE("resize_grid of window tables: geometric resizes give the reference's numbers",
+          "[resize]") {
   // Grids that are larger, smaller, beyond the range of q, changed on one axis alone (which changes
   // the other axis, too), and of one row.
   const std::vector<std::pair<GridShape, GridShape>> sizes{
@@ -121,12 +122,15 @@ TEST_CASE("geometric resizes give the reference's numbers", "[resize]") {
   }
 }
 
-TEST_CASE("a table that keeps its size is kept", "[resize]") {
+TEST_CASE("resize_grid of window tables: the same size is a copy", "[resize]") {
   const auto table = random_table({5, 7}, 3);
   CHECK(resized(table, geometric({5, 7}, {5, 7}, 3)) == table);
 }
 
-TEST_CASE("the simple way and LeViT's are bicubic, around the class token's rows", "[resize]") {
+TEST_CASE(
+    "resize_grid of window tables: the simple way and LeViT's are bicubic, around the class "
+    "token's rows",
+    "[resize]") {
   for (const bool antialias : {false, true}) {
     for (const GridShape target : {GridShape{23, 23}, GridShape{7, 9}}) {
       const GridResizeConfig config{.source = {13, 13},
@@ -143,7 +147,10 @@ TEST_CASE("the simple way and LeViT's are bicubic, around the class token's rows
   }
 }
 
-TEST_CASE("geometric resizes refuse what has no middle, and other kernels", "[resize]") {
+TEST_CASE(
+    "resize_grid of window tables: geometric resizes reject tables without a middle, and other "
+    "kernels",
+    "[resize]") {
   const auto refuse = [](const GridResizeConfig& config) {
     return message_of<ConfigError>(
         [&] { posenc::resize_grid(MatrixView<const float>{}, MatrixView<float>{}, config); });

@@ -92,7 +92,7 @@ Shape random_shape(support::Random& random) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("attention is at most twice as far off as a softmax in three steps",
+TEMPLATE_LIST_TEST_CASE("attention: is at most twice as far off as a softmax in three steps",
                         "[attention][accuracy]", attention_test::Scalars) {
   using T = TestType;
   support::Random random(1);

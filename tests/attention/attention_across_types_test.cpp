@@ -77,8 +77,10 @@ void check(std::uint64_t seed, const Shape& shape) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("float queries over 16-bit tensors equal the reference and float tensors",
-                   "[attention][sweep]", Eigen::bfloat16, Eigen::half) {
+TEMPLATE_TEST_CASE(
+    "attention of mixed types: float queries over 16-bit tensors equal the reference and float "
+    "tensors",
+    "[attention][sweep]", Eigen::bfloat16, Eigen::half) {
   support::Random random(11);
   for (std::uint64_t seed = 1; seed <= support::sampled(150); ++seed) {
     check<TestType>(seed, small_shape(random));
@@ -88,8 +90,9 @@ TEMPLATE_TEST_CASE("float queries over 16-bit tensors equal the reference and fl
   }
 }
 
-TEMPLATE_TEST_CASE("float queries over 16-bit tensors have the bits of a cache",
-                   "[attention][cache][bits]", Eigen::bfloat16, Eigen::half) {
+TEMPLATE_TEST_CASE(
+    "attention of mixed types: float queries over 16-bit tensors have the bits of a cache",
+    "[attention][cache][bits]", Eigen::bfloat16, Eigen::half) {
   using S = TestType;
   for (const Index queries : {1, 3, 40}) {
     for (const Index dim : {8, 33, 64}) {
@@ -117,7 +120,7 @@ TEMPLATE_TEST_CASE("float queries over 16-bit tensors have the bits of a cache",
   }
 }
 
-TEST_CASE("queries of 16 bits read keys of other types", "[attention]") {
+TEST_CASE("attention of mixed types: queries of 16 bits read keys of other types", "[attention]") {
   Case<float> c({1, 4, 2, 5, 140, 16, 16}, 3);
   auto q = stored_as<Eigen::half>(c.q, {});
   auto k = stored_as<Eigen::bfloat16>(c.k, {}), v = stored_as<Eigen::bfloat16>(c.v, {});
@@ -130,7 +133,8 @@ TEST_CASE("queries of 16 bits read keys of other types", "[attention]") {
   CHECK(support::same_bits(of_float.view(), want.view()));
 }
 
-TEST_CASE("a relative bias and masked NaN reach keys of another type", "[attention]") {
+TEST_CASE("attention of mixed types: a relative bias and masked NaN reach keys of another type",
+          "[attention]") {
   Case<float> c({1, 2, 1, 4, 9, 8, 8}, 4);
   support::Random random(2);
   auto table = Heads<float>::random(random, 1, 17, 2, 8);
@@ -152,7 +156,8 @@ TEST_CASE("a relative bias and masked NaN reach keys of another type", "[attenti
   CHECK(support::same_bits(out.view(), c.out.view()));
 }
 
-TEST_CASE("keys of another type are checked before anything is written", "[attention][errors]") {
+TEST_CASE("attention of mixed types: keys are checked before anything is written",
+          "[attention][errors]") {
   Case<float> c({1, 4, 2, 3, 5, 8, 8}, 1);
   auto k = stored_as<Eigen::half>(c.k, {}), v = stored_as<Eigen::half>(c.v, {});
   Heads<float> out(1, 3, 4, 8);

@@ -89,7 +89,8 @@ std::string error_of(const std::function<void(Call&)>& break_it) {
 
 }  // namespace
 
-TEST_CASE("gradients need the log-sum-exps of forward", "[attention][backward][errors]") {
+TEST_CASE("attention_backward: needs the log-sum-exps of forward",
+          "[attention][backward][errors]") {
   REQUIRE(error_of<ShapeError>([](Call&) {}) == "something was written; nothing was thrown");
   CHECK(error_of<ConfigError>([](Call& c) { c.lse_view = {}; }) ==
         name + "lse must have the log-sum-exps that attention() wrote");
@@ -97,7 +98,8 @@ TEST_CASE("gradients need the log-sum-exps of forward", "[attention][backward][e
         name + "lse [2, 4, 2] must be [2, 4, 3]");
 }
 
-TEST_CASE("gradients have the shapes of what they are of", "[attention][backward][errors]") {
+TEST_CASE("attention_backward: rejects gradients of another shape than their tensors",
+          "[attention][backward][errors]") {
   CHECK(error_of<ShapeError>([](Call& c) { c.out_view.dim = 5; }) ==
         name +
             "out [2, 3, 4, 5] must have the shape of q, but for the channels of v, [2, 3, 4, 6]");
@@ -126,7 +128,7 @@ TEST_CASE("gradients have the shapes of what they are of", "[attention][backward
   }
 }
 
-TEST_CASE("gradients of biases are refused before anything is written",
+TEST_CASE("attention_backward: rejects gradients of biases before anything is written",
           "[attention][backward][errors]") {
   Call call;
   const posenc::Kerple kerple(
@@ -153,7 +155,8 @@ TEST_CASE("gradients of biases are refused before anything is written",
   CHECK_FALSE(call.written());
 }
 
-TEST_CASE("gradients do not share memory with themselves", "[attention][backward][errors]") {
+TEST_CASE("attention_backward: rejects gradients that share memory",
+          "[attention][backward][errors]") {
   const auto check = [](const char* of, const std::function<void(Call&)>& break_it) {
     const std::string message = error_of<ShapeError>(break_it);
     CAPTURE(of, message);
@@ -168,7 +171,7 @@ TEST_CASE("gradients do not share memory with themselves", "[attention][backward
   check("additive", [](Call& c) { c.gradients.additive.head_stride = 0; });
 }
 
-TEST_CASE("attention_backward refuses what attention does", "[attention][backward][errors]") {
+TEST_CASE("attention_backward: rejects what attention rejects", "[attention][backward][errors]") {
   CHECK(error_of<ConfigError>([](Call& c) { c.options.causal = Causal::Unspecified; }).find(name) ==
         0);
   CHECK(error_of<ShapeError>([](Call& c) { c.k_view.dim = 7; }) ==
@@ -195,7 +198,7 @@ TEST_CASE("attention_backward refuses what attention does", "[attention][backwar
         0);  // the bias needs the alignment of the queries
 }
 
-TEST_CASE("gradients of nothing are legal", "[attention][backward]") {
+TEST_CASE("attention_backward: empty tensors are legal", "[attention][backward]") {
   for (int empty = 0; empty < 4; ++empty) {
     CAPTURE(empty);
     Call call;
@@ -228,7 +231,8 @@ TEST_CASE("gradients of nothing are legal", "[attention][backward]") {
   }
 }
 
-TEST_CASE("keys that no query head reads have gradients of 0", "[attention][backward]") {
+TEST_CASE("attention_backward: keys that no query head reads have gradients of 0",
+          "[attention][backward]") {
   Call call;
   for (auto* x : {&call.q_view, &call.out_view, &call.grad_out_view}) x->heads = 0;
   call.gradients.q.heads = 0;

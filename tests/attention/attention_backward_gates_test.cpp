@@ -139,13 +139,14 @@ class GatedCall {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("gates learn over a batch", "[attention][backward][forgetting]", float, double) {
+TEMPLATE_TEST_CASE("ForgetGates: gates learn over a batch", "[attention][backward][forgetting]",
+                   float, double) {
   GatedCall<TestType> x({2, 4, 2, 110, 140, 9, 5}, {{0, 0, 110, 0, 140}, {1, 0, 110, 0, 140}});
   x.run(support::Cutter{1000});
   CHECK(x.worst_error() < (std::is_same_v<TestType, double> ? 1e-12 : 2e-4));
 }
 
-TEST_CASE("gates learn over packed sequences, the same on any device",
+TEST_CASE("ForgetGates: gates learn over packed sequences, the same on any device",
           "[attention][backward][forgetting][threads]") {
   GatedCall<float> x(
       {1, 2, 1, 300, 330, 9, 5},

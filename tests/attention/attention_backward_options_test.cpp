@@ -91,7 +91,8 @@ void fill(Heads<float>& x, Index s, float value) {
 
 }  // namespace
 
-TEST_CASE("gradients that are not asked for are left out", "[attention][backward]") {
+TEST_CASE("attention_backward: gradients that are not asked for are left out",
+          "[attention][backward]") {
   WholeCall call;
   Gradients<float> all(call.c.shape, call.options);
   auto of_bias = call.made.zero_gradient();
@@ -116,7 +117,8 @@ TEST_CASE("gradients that are not asked for are left out", "[attention][backward
   }
 }
 
-TEST_CASE("a bias whose gradient is not asked for is there all the same", "[attention][backward]") {
+TEST_CASE("attention_backward: a bias whose gradient is not asked for is applied all the same",
+          "[attention][backward]") {
   WholeCall call;
   const posenc::Alibi alibi({.heads = 4, .form = posenc::AlibiForm::Symmetric});
   posenc::attention(call.c.q.view(), call.c.k.view(), call.c.v.view(), call.c.out.view(),
@@ -136,7 +138,7 @@ TEST_CASE("a bias whose gradient is not asked for is there all the same", "[atte
   CHECK(support::max_abs(slopes) > 0);
 }
 
-TEST_CASE("gradients of tensors are written, those of parameters added to",
+TEST_CASE("attention_backward: gradients of tensors are written, those of parameters added to",
           "[attention][backward]") {
   WholeCall call;
   Gradients<float> once(call.c.shape, call.options), twice(call.c.shape, call.options);
@@ -160,7 +162,7 @@ TEST_CASE("gradients of tensors are written, those of parameters added to",
   check_doubled(of_bias_twice.numbers(), of_bias.numbers());
 }
 
-TEST_CASE("what is hidden reaches no gradient", "[attention][backward]") {
+TEST_CASE("attention_backward: hidden keys reach no gradient", "[attention][backward]") {
   constexpr Index queries = 150, keys = 300;
   Mask<bool> keep(1, 1, 1, keys, true), masked(1, 1, queries, keys, false);
   Mask<float> added(1, 1, 1, keys, 0.25F);
@@ -225,7 +227,8 @@ TEST_CASE("what is hidden reaches no gradient", "[attention][backward]") {
   }
 }
 
-TEST_CASE("numbers of hidden keys that overflow reach no gradient", "[attention][backward]") {
+TEST_CASE("attention_backward: hidden keys whose scores overflow reach no gradient",
+          "[attention][backward]") {
   constexpr Index keys = 300;
   constexpr float large = 3e38F;
   const std::vector<Index> hidden{0, 5, 100, 130, 299};
@@ -257,7 +260,7 @@ TEST_CASE("numbers of hidden keys that overflow reach no gradient", "[attention]
   }
 }
 
-TEST_CASE("what a query lets overflow reaches the keys that it sees alone",
+TEST_CASE("attention_backward: a query whose scores overflow reaches only the keys that it sees",
           "[attention][backward]") {
   FixedCall<float> call({2, 4, 2, 150, 150, 9, 5}, 1);
   call.options.causal = Causal::TopLeft;
@@ -285,7 +288,7 @@ TEST_CASE("what a query lets overflow reaches the keys that it sees alone",
   }
 }
 
-TEST_CASE("a NaN in the output of every query leaves gradients of hidden keys 0",
+TEST_CASE("attention_backward: NaN in the output of every query leaves gradients of hidden keys 0",
           "[attention][backward]") {
   FixedCall<float> call({1, 2, 1, 150, 300, 9, 5}, 1);
   Mask<bool> keep(1, 1, 1, 300, true);
@@ -298,7 +301,7 @@ TEST_CASE("a NaN in the output of every query leaves gradients of hidden keys 0"
   CHECK(std::isnan(got.k.view().row(0, 298, 0)[0]));
 }
 
-TEST_CASE("a NaN that is seen reaches those that see it alone", "[attention][backward]") {
+TEST_CASE("attention_backward: a visible NaN reaches only what sees it", "[attention][backward]") {
   FixedCall<float> call({2, 4, 2, 200, 200, 9, 5}, 1);
   call.options.causal = Causal::TopLeft;
   Gradients<float> clean = call.run();
@@ -326,7 +329,7 @@ TEST_CASE("a NaN that is seen reaches those that see it alone", "[attention][bac
   CHECK(!std::isfinite(got.v.view().row(1, key, 0)[0]));
 }
 
-TEST_CASE("gradients of wide heads, and of heads of one channel", "[attention][backward]") {
+TEST_CASE("attention_backward: wide heads, and heads of one channel", "[attention][backward]") {
   for (const Index dim : {1, 129, 200}) {
     CAPTURE(dim);
     attention_test::BackwardCall<double> call(static_cast<std::uint64_t>(dim),

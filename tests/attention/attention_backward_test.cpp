@@ -31,7 +31,7 @@ void check(std::uint64_t seed, const Shape& shape, const support::Layout& layout
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("gradients equal the reference's whatever is asked of attention",
+TEMPLATE_LIST_TEST_CASE("attention_backward: equals the reference under random options",
                         "[attention][backward][sweep]", attention_test::Scalars) {
   support::Random random(1);
   for (std::uint64_t seed = 1; seed <= support::sampled(300); ++seed) {
@@ -39,15 +39,16 @@ TEMPLATE_LIST_TEST_CASE("gradients equal the reference's whatever is asked of at
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("gradients equal the reference's at the edges of tiles and vectors",
-                        "[attention][backward][sweep]", attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE(
+    "attention_backward: equals the reference at the edges of tiles and vectors",
+    "[attention][backward][sweep]", attention_test::Scalars) {
   support::Random random(2);
   for (std::uint64_t seed = 1001; seed <= 1000 + support::sampled(40); ++seed) {
     check<TestType>(seed, attention_test::edge_shape(random), support::layouts()[seed % 5]);
   }
 }
 
-TEMPLATE_TEST_CASE("gradients equal the reference's over several blocks and tiles",
+TEMPLATE_TEST_CASE("attention_backward: equals the reference over several blocks and tiles",
                    "[attention][backward][sweep]", float, double) {
   support::Random random(3);
   for (std::uint64_t seed = 2001; seed <= 2000 + support::sampled(12); ++seed) {

@@ -41,8 +41,8 @@ void check(std::uint64_t seed, const Shape& shape) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("gradients have the same bits on every device", "[attention][backward][threads]",
-                   float, Eigen::bfloat16) {
+TEMPLATE_TEST_CASE("attention_backward: the same bits on every device",
+                   "[attention][backward][threads]", float, Eigen::bfloat16) {
   support::Random random(1);
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     const Index kv_heads = random.integer(1, 3);
@@ -52,7 +52,7 @@ TEMPLATE_TEST_CASE("gradients have the same bits on every device", "[attention][
   }
 }
 
-TEST_CASE("gradients of one head have the same bits on every device",
+TEST_CASE("attention_backward: the same bits on every device for a single head",
           "[attention][backward][threads]") {
   support::Random random(2);
   for (std::uint64_t seed = 101; seed <= 106; ++seed) {

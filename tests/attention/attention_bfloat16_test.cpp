@@ -102,7 +102,8 @@ bool same_when_rounded(Case<float>& wide, Case<bfloat16>& narrow) {
 
 }  // namespace
 
-TEST_CASE("bfloat16 has the bits of the same numbers in float", "[attention][bits][bfloat16]") {
+TEST_CASE("attention in bfloat16: the bits of the same numbers in float",
+          "[attention][bits][bfloat16]") {
   for (const Index dim : {1, 2, 3, 8, 31, 64, 65, 128}) {
     for (const Index queries : {1, 3, 16}) {
       const Shape shape{1, 4, 2, queries, 150, dim, 5};
@@ -132,7 +133,7 @@ TEST_CASE("bfloat16 has the bits of the same numbers in float", "[attention][bit
   }
 }
 
-TEST_CASE("scores of bfloat16 keep their bound, denormals and all",
+TEST_CASE("attention in bfloat16: scores keep their bound, denormals and all",
           "[attention][accuracy][bfloat16]") {
   constexpr double least = 0x1p-126;
   for (const double range : {0.0, 10.0, 30.0, 64.0, 140.0}) {
@@ -181,7 +182,7 @@ TEST_CASE("scores of bfloat16 keep their bound, denormals and all",
   }
 }
 
-TEST_CASE("bfloat16 has the same bits in any cut, denormals and all",
+TEST_CASE("attention in bfloat16: the same bits in any cut, denormals and all",
           "[attention][bits][bfloat16]") {
   for (const double range : {64.0, 140.0}) {
     for (const Index dim : {3, 64}) {
@@ -225,7 +226,8 @@ TEST_CASE("bfloat16 has the same bits in any cut, denormals and all",
   }
 }
 
-TEST_CASE("infinities and NaN in bfloat16 reach the rows that see them", "[attention][bfloat16]") {
+TEST_CASE("attention in bfloat16: infinities and NaN reach the rows that see them",
+          "[attention][bfloat16]") {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   for (const Index dim : {5, 6}) {
     for (const Index channel : {Index{0}, Index{1}, dim - 1}) {

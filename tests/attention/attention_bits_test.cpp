@@ -70,7 +70,7 @@ void check_all_cuts(const std::string& name, const Rotary& rotary, const Bias& b
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("decoding, chunked prefill and prefill give the same bits",
+TEMPLATE_LIST_TEST_CASE("attention: decoding, chunked prefill and prefill give the same bits",
                         "[attention][bits]", attention_test::Scalars) {
   using T = TestType;
   const posenc::Rope<posenc::HalfRotate> half(posenc::Unscaled{.rotary_dim = dim, .base = 1e4});
@@ -84,8 +84,9 @@ TEMPLATE_LIST_TEST_CASE("decoding, chunked prefill and prefill give the same bit
   check_all_cuts<T>("rope and alibi", half, alibi);
 }
 
-TEMPLATE_LIST_TEST_CASE("rope and alibi decode at any distance from 0", "[attention][bits]",
-                        attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE(
+    "attention: decoding with rope and ALiBi has the same bits at any distance from 0",
+    "[attention][bits]", attention_test::Scalars) {
   using T = TestType;
   const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = dim, .base = 1e4});
   const posenc::Alibi alibi({.heads = heads, .form = posenc::AlibiForm::Causal});
@@ -111,8 +112,8 @@ TEMPLATE_LIST_TEST_CASE("rope and alibi decode at any distance from 0", "[attent
   CHECK(support::same_bits(decoded.view(), c.out.view()));
 }
 
-TEMPLATE_LIST_TEST_CASE("a batch row's bits do not depend on its neighbours", "[attention][bits]",
-                        attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("attention: a batch row's bits do not depend on its neighbours",
+                        "[attention][bits]", attention_test::Scalars) {
   using T = TestType;
   using Real = posenc::Compute<T>;
   Case<T> c({3, 4, 2, 5, 7}, 3);
@@ -144,8 +145,8 @@ TEMPLATE_LIST_TEST_CASE("a batch row's bits do not depend on its neighbours", "[
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("a head's bits do not depend on the other heads", "[attention][bits]",
-                        attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("attention: a head's bits do not depend on the other heads",
+                        "[attention][bits]", attention_test::Scalars) {
   using T = TestType;
   Case<T> c({2, 6, 3, 4, 5}, 5);
   c.run();
@@ -158,7 +159,7 @@ TEMPLATE_LIST_TEST_CASE("a head's bits do not depend on the other heads", "[atte
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("keys that no query sees change no bit", "[attention][bits]",
+TEMPLATE_LIST_TEST_CASE("attention: keys that no query sees change no bit", "[attention][bits]",
                         attention_test::Scalars) {
   using T = TestType;
   Case<T> c({2, 2, 1, 3, 9}, 6);

@@ -103,8 +103,8 @@ bool hidden_by_addition(const RandomCall<T>& call, Index b, Index h, Index i, In
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("a query's bits do not depend on the other queries", "[attention][bits]",
-                        attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("attention: a query's bits do not depend on the other queries",
+                        "[attention][bits]", attention_test::Scalars) {
   using T = TestType;
   for_random_calls<T>(1, 60, {.packing = true}, [](RandomCall<T>& call, std::uint64_t) {
     const Shape& s = call.c.shape;
@@ -125,8 +125,8 @@ TEMPLATE_LIST_TEST_CASE("a query's bits do not depend on the other queries", "[a
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("a batch row's bits do not depend on the other rows", "[attention][bits]",
-                        attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("attention: a batch row's bits do not depend on the other rows",
+                        "[attention][bits]", attention_test::Scalars) {
   using T = TestType;
   // Excludes dropout, which reads the batch row, and packing, which has one batch row.
   const Without without{.packing = true, .dropout = true};
@@ -140,7 +140,7 @@ TEMPLATE_LIST_TEST_CASE("a batch row's bits do not depend on the other rows", "[
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("a head's bits do not depend on the others", "[attention][bits]",
+TEMPLATE_LIST_TEST_CASE("attention: a head's bits do not depend on the others", "[attention][bits]",
                         attention_test::Scalars) {
   using T = TestType;
   // Excludes dropout and biases, which read the head, and packing.
@@ -155,7 +155,7 @@ TEMPLATE_LIST_TEST_CASE("a head's bits do not depend on the others", "[attention
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("a mask may hide keys in between from the query of every head",
+TEMPLATE_LIST_TEST_CASE("attention: a mask may hide keys in between from the query of every head",
                         "[attention][bits]", attention_test::Scalars) {
   using T = TestType;
   const Index keys = 300;
@@ -182,7 +182,8 @@ TEMPLATE_LIST_TEST_CASE("a mask may hide keys in between from the query of every
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("the layout changes no bit", "[attention][bits]", attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("attention: the layout changes no bit", "[attention][bits]",
+                        attention_test::Scalars) {
   using T = TestType;
   for_random_calls<T>(301, 40, {}, [](RandomCall<T>& call, std::uint64_t seed) {
     const support::Layout& layout = support::layouts()[1 + seed % 4];
@@ -194,14 +195,15 @@ TEMPLATE_LIST_TEST_CASE("the layout changes no bit", "[attention][bits]", attent
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("rules and lengths give the bits of the same keys in a boolean mask",
-                        "[attention][bits]", attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE(
+    "attention: rules and lengths give the bits of the same keys in a boolean mask",
+    "[attention][bits]", attention_test::Scalars) {
   using T = TestType;
   for_random_calls<T>(401, 60, {.packing = true},
                       [](RandomCall<T>& call, std::uint64_t) { check_one_mask(call); });
 }
 
-TEMPLATE_LIST_TEST_CASE("asking for weights changes no bit", "[attention][bits]",
+TEMPLATE_LIST_TEST_CASE("attention: asking for weights changes no bit", "[attention][bits]",
                         attention_test::Scalars) {
   using T = TestType;
   using posenc::ReturnedScores;
@@ -220,7 +222,7 @@ TEMPLATE_LIST_TEST_CASE("asking for weights changes no bit", "[attention][bits]"
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("what no query sees may hold anything", "[attention][bits]",
+TEMPLATE_LIST_TEST_CASE("attention: what no query sees may hold anything", "[attention][bits]",
                         attention_test::Scalars) {
   using T = TestType;
   const auto nan = static_cast<T>(std::numeric_limits<float>::quiet_NaN());
@@ -243,8 +245,9 @@ TEMPLATE_LIST_TEST_CASE("what no query sees may hold anything", "[attention][bit
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("a value that is not finite reaches those who see it, and no one else",
-                        "[attention][bits]", attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE(
+    "attention: a value that is not finite reaches only the queries that see it",
+    "[attention][bits]", attention_test::Scalars) {
   using T = TestType;
   for_random_calls<T>(701, 90, {.dropout = true}, [](RandomCall<T>& call, std::uint64_t seed) {
     const Shape& s = call.c.shape;
@@ -280,7 +283,7 @@ TEMPLATE_LIST_TEST_CASE("a value that is not finite reaches those who see it, an
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("a key that is not finite reaches those who see it, and no one else",
+TEMPLATE_LIST_TEST_CASE("attention: a key that is not finite reaches only the queries that see it",
                         "[attention][bits]", attention_test::Scalars) {
   using T = TestType;
   const auto nan = static_cast<T>(std::numeric_limits<float>::quiet_NaN());

@@ -70,7 +70,7 @@ std::string shape_error(Heads<float> q, Heads<float> k, Heads<float> v, Heads<fl
 
 }  // namespace
 
-TEST_CASE("q, k, v and out have to fit each other", "[attention][errors]") {
+TEST_CASE("attention: q, k, v and out must fit each other", "[attention][errors]") {
   const Heads<float> q(2, 3, 4, 8), k(2, 5, 2, 8), v(2, 5, 2, 6), out(2, 3, 4, 6);
   REQUIRE(shape_error(q, k, v, out) == "nothing was thrown");
   const std::string k_rule = " must have the batch and head_dim of q [2, 3, 4, 8]";
@@ -97,7 +97,7 @@ TEST_CASE("q, k, v and out have to fit each other", "[attention][errors]") {
   }
 }
 
-TEST_CASE("scale, dropout and soft cap have to make sense", "[attention][errors]") {
+TEST_CASE("attention: scale, dropout and soft cap must be valid", "[attention][errors]") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   CHECK(error_of<ConfigError>({.scale = nan, .causal = Causal::No}) ==
         name + "scale must be finite but is nan");
@@ -124,7 +124,7 @@ TEST_CASE("scale, dropout and soft cap have to make sense", "[attention][errors]
         name + "ReturnedScores::Capped needs the soft cap before the bias");
 }
 
-TEST_CASE("weights have the full shape, masks broadcast to it", "[attention][errors]") {
+TEST_CASE("attention: weights have the full shape, masks broadcast to it", "[attention][errors]") {
   Mask<float> weights(2, 4, 3, 1);
   CHECK(error_of<ShapeError>({.causal = Causal::No}, {}, {.weights = weights.view()}) ==
         name + "weights [2, 4, 3, 1] must be [2, 4, 3, 5]");
@@ -147,7 +147,7 @@ TEST_CASE("weights have the full shape, masks broadcast to it", "[attention][err
         name + "keep [2, 1, 1, 4] must broadcast to [2, 4, 3, 5]");
 }
 
-TEST_CASE("key lengths count keys of every batch row", "[attention][errors]") {
+TEST_CASE("key_lengths: at most the keys of each batch row", "[attention][errors]") {
   const std::vector<Index> one{5}, long_one{5, 6}, negative{-1, 5};
   CHECK(error_of<ShapeError>({.causal = Causal::No, .key_lengths = one}) ==
         name + "key_lengths must have one entry for each of the 2 batch rows but has 1");
@@ -156,7 +156,8 @@ TEST_CASE("key lengths count keys of every batch row", "[attention][errors]") {
   CHECK(error_of<ShapeError>({.causal = Causal::No, .key_lengths = negative}) == range + "-1");
 }
 
-TEST_CASE("positions are those of the queries and of the keys", "[attention][errors]") {
+TEST_CASE("query_positions and key_positions: have the extents of queries and keys",
+          "[attention][errors]") {
   CHECK(error_of<ShapeError>({.causal = Causal::No, .query_positions = Positions::range(0, 5)}) ==
         name + "query_positions [1, 5] must be [1 or 2, 3]");
   CHECK(error_of<ShapeError>({.causal = Causal::No, .key_positions = Positions::range(0, 3)}) ==
@@ -175,7 +176,7 @@ TEST_CASE("positions are those of the queries and of the keys", "[attention][err
                                .key_positions = Positions::range(0, 5)}) == by_position);
 }
 
-TEST_CASE("a bias is made for as many heads as there are queries", "[attention][errors]") {
+TEST_CASE("attention: rejects a bias of another number of heads", "[attention][errors]") {
   const auto error = [](Index heads) {
     return error_of<ShapeError>({.causal = Causal::BottomRight},
                                 posenc::Alibi({.heads = heads, .form = posenc::AlibiForm::Causal}));
@@ -184,7 +185,8 @@ TEST_CASE("a bias is made for as many heads as there are queries", "[attention][
   CHECK(error(8) == name + "the bias is for 8 heads but q has 4");
 }
 
-TEST_CASE("sinks are one per head, log-sum-exps one per query and head", "[attention][errors]") {
+TEST_CASE("sinks and lse: one sink per head, one log-sum-exp per query and head",
+          "[attention][errors]") {
   const std::vector<float> sinks{1, 2};
   CHECK(error_of<ShapeError>({.causal = Causal::No, .sinks = sinks}) ==
         name + "sinks must have one entry for each of the 4 heads but has 2");
@@ -194,7 +196,7 @@ TEST_CASE("sinks are one per head, log-sum-exps one per query and head", "[atten
   CHECK(std::isnan(lse.values(0, 0, 0)));
 }
 
-TEST_CASE("a window needs sides and a place", "[attention][errors]") {
+TEST_CASE("window: needs sides and an alignment", "[attention][errors]") {
   const std::string sides = name + "window.left and window.right must be at least -1 but are ";
   CHECK(error_of<ConfigError>({.causal = Causal::TopLeft, .window = {.left = -2}}) ==
         sides + "-2 and -1");
@@ -213,7 +215,7 @@ TEST_CASE("a window needs sides and a place", "[attention][errors]") {
                                    .cu_seqlens_k = cu_k}) == place);
 }
 
-TEST_CASE("query_starts are for those who start there", "[attention][errors]") {
+TEST_CASE("query_starts: rejected without the alignment that reads them", "[attention][errors]") {
   const std::vector<Index> one{1}, three{1, 2, 3}, far{(Index{1} << 53) + 1}, low{-far[0]};
   CHECK(error_of<ConfigError>({.causal = Causal::FromStart}) ==
         name + "Causal::FromStart needs query_starts");
@@ -239,7 +241,7 @@ TEST_CASE("query_starts are for those who start there", "[attention][errors]") {
         name + "query_starts must have 1 entry or one for each of the 2 sequences but has 3");
 }
 
-TEST_CASE("cu_seqlens are boundaries of the one batch row", "[attention][errors]") {
+TEST_CASE("cu_seqlens: boundaries of a single batch row", "[attention][errors]") {
   const std::vector<Index> cu_q{0, 1, 3}, cu_k{0, 2, 5}, longer{0, 1, 2, 3}, one{0};
   const auto error = [](const std::vector<Index>& of_q, const std::vector<Index>& of_k) {
     return error_of_row<ShapeError>(
@@ -271,7 +273,7 @@ TEST_CASE("cu_seqlens are boundaries of the one batch row", "[attention][errors]
                                    .cu_seqlens_k = cu_k}) == alone + "1 rows and 1 key_lengths");
 }
 
-TEST_CASE("settings that float cannot hold are refused", "[attention][errors]") {
+TEST_CASE("AttentionOptions: settings that float cannot hold are rejected", "[attention][errors]") {
   using Limits = std::numeric_limits<float>;
   for (const double softcap : {1e39, 1e-39, 1e-50}) {
     INFO(softcap);
@@ -289,14 +291,14 @@ TEST_CASE("settings that float cannot hold are refused", "[attention][errors]") 
   }
 }
 
-TEST_CASE("rows of attention can be counted", "[attention][errors]") {
+TEST_CASE("attention: the number of rows must be countable", "[attention][errors]") {
   constexpr Index many = Index{1} << 31;
   const posenc::HeadsView<float> q{nullptr, many, many, 4, 0}, k{nullptr, many, 1, 1, 0};
   CHECK(message_of<ShapeError>([&] { posenc::attention(q, k, k, q, {.causal = Causal::No}); }) ==
         "posenc::attention: 2147483648 times 4 heads times 2147483648 queries exceed 2^63 - 1");
 }
 
-TEST_CASE("merged pieces have the same shape", "[attention][merge][errors]") {
+TEST_CASE("merge: pieces have the same shape", "[attention][merge][errors]") {
   Heads<float> a(2, 3, 4, 8), b(2, 3, 4, 7), fits(2, 3, 4, 8);
   Lse<float> right(2, 4, 3), wrong(2, 3, 4);
   CHECK(message_of<ShapeError>([&] {

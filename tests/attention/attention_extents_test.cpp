@@ -71,7 +71,7 @@ void for_each_bad(std::size_t extents, const Try& with) {
 
 }  // namespace
 
-TEST_CASE("attention refuses extents that are none", "[attention][errors][extents]") {
+TEST_CASE("attention: rejects invalid extents", "[attention][errors][extents]") {
   using Extents = std::array<Index, 4>;
   const std::array<Extents, 4> good{Extents{1, 2, 2, 4}, Extents{1, 3, 1, 4}, Extents{1, 3, 1, 5},
                                     Extents{1, 2, 2, 5}};
@@ -123,7 +123,7 @@ TEST_CASE("attention refuses extents that are none", "[attention][errors][extent
 }
 
 // With a sanitizer this test also detects addresses that are computed from such a stride.
-TEST_CASE("the stride of an axis with one element may be anything", "[attention][extents]") {
+TEST_CASE("attention: the stride of an axis with one element is free", "[attention][extents]") {
   const std::vector<float> token{1, 2, 3, 4};
   for (const Index stride : {Index{1} << 62, -(Index{1} << 62), most, least}) {
     const HeadsView<const float> one{token.data(), 1, 1, 1, 4, stride, stride, stride};
@@ -145,7 +145,7 @@ TEST_CASE("the stride of an axis with one element may be anything", "[attention]
   }
 }
 
-TEST_CASE("attention refuses masks, weights and lengths that are none",
+TEST_CASE("attention: rejects invalid extents of masks, weights and lengths",
           "[attention][errors][extents]") {
   const auto call = [](const AttentionOptions<float>& options,
                        const posenc::AttentionMemory<float>& memory = {}) {
@@ -211,7 +211,7 @@ TEST_CASE("attention refuses masks, weights and lengths that are none",
   }
 }
 
-TEST_CASE("a cache refuses extents that are none", "[attention][cache][errors][extents]") {
+TEST_CASE("KvCache: rejects invalid extents", "[attention][cache][errors][extents]") {
   for (const bool is_ring : {false, true}) {
     KvCache<float> cache({.sequences = 2,
                           .kv_heads = 1,
@@ -277,7 +277,7 @@ TEST_CASE("a cache refuses extents that are none", "[attention][cache][errors][e
   }
 }
 
-TEST_CASE("merge refuses extents that are none", "[attention][merge][errors][extents]") {
+TEST_CASE("merge: rejects invalid extents", "[attention][merge][errors][extents]") {
   std::vector<float> lse(16, 1.0F);
   for_each_bad(3, [&](std::size_t n, Index value) {
     INFO("extent " << n << ": " << value);
@@ -294,7 +294,8 @@ TEST_CASE("merge refuses extents that are none", "[attention][merge][errors][ext
   }));
 }
 
-TEST_CASE("layers and modules reject dimensions beyond memory", "[mha][errors][extents]") {
+TEST_CASE("Linear and MultiHeadAttention: reject dimensions beyond memory",
+          "[mha][errors][extents]") {
   const auto bad = [&](Index value) {
     INFO(value);
     CHECK(refused([&] { posenc::Linear<float>(value, 4, true); }));
@@ -345,7 +346,7 @@ TEST_CASE("layers and modules reject dimensions beyond memory", "[mha][errors][e
   });
 }
 
-TEST_CASE("arenas of negative or endless size are refused", "[attention][errors][extents]") {
+TEST_CASE("ScratchArenas: reject negative and endless sizes", "[attention][errors][extents]") {
   posenc::detail::ScratchArenas workspace;
   CHECK_THROWS_AS(workspace.reserve(-1, 64), ShapeError);
   CHECK_THROWS_AS(workspace.reserve(least, 64), ShapeError);

@@ -47,7 +47,8 @@ bool ranges_are_right(const Options& options, const AttentionGeometry<float>& ge
 
 }  // namespace
 
-TEST_CASE("ranges of keys are what causal rules and windows show", "[attention][places]") {
+TEST_CASE("AttentionGeometry: ranges of keys are what causal rules and windows show",
+          "[attention][places]") {
   const std::vector<Index> lengths{9, 4}, starts{3, -2};
   for (const Causal causal :
        {Causal::No, Causal::TopLeft, Causal::BottomRight, Causal::FromStart}) {
@@ -72,7 +73,7 @@ TEST_CASE("ranges of keys are what causal rules and windows show", "[attention][
   }
 }
 
-TEST_CASE("packed sequences have places of their own", "[attention][places]") {
+TEST_CASE("AttentionGeometry: packed sequences have places of their own", "[attention][places]") {
   const std::vector<Index> of_q{0, 2, 2, 7}, of_k{0, 3, 4, 13};
   Options options;
   options.causal = Causal::BottomRight;
@@ -93,7 +94,8 @@ TEST_CASE("packed sequences have places of their own", "[attention][places]") {
   CHECK(geometry.key_position(last, 1) == 5);
 }
 
-TEST_CASE("a ring's first keys are counted where they were", "[attention][places]") {
+TEST_CASE("AttentionGeometry: a ring's first keys are counted where they were",
+          "[attention][places]") {
   const std::vector<KeyRange> of_sequences{{0, 20}, {128, 300}};
   const std::vector<Index> sequences{1};
   Options options;
@@ -111,8 +113,9 @@ TEST_CASE("a ring's first keys are counted where they were", "[attention][places
                   posenc::ConfigError);
 }
 
-TEST_CASE("by position, ascending keys have a range and others are asked one by one",
-          "[attention][places]") {
+TEST_CASE(
+    "AttentionGeometry: by position, ascending keys have a range and others are asked one by one",
+    "[attention][places]") {
   const auto queries = posenc::Positions::real({0.5, 4, -1});
   for (const bool ascending : {true, false}) {
     std::vector<double> positions{-3, -1, 0, 0.5, 2, 2, 9};
@@ -138,7 +141,8 @@ TEST_CASE("by position, ascending keys have a range and others are asked one by 
   }
 }
 
-TEST_CASE("a tile's keys have the positions that they have one by one", "[attention][places]") {
+TEST_CASE("AttentionGeometry: a tile's keys have the positions that they have one by one",
+          "[attention][places]") {
   const std::vector<double> listed{-3, 7, 0.5, 2, 1, 4, 8, 0, 9, 6, 5, 3};
   const std::vector<Index> of_k{0, 2, 6};
   Options batch, packed;

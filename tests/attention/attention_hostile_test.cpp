@@ -50,7 +50,7 @@ bool row_is_nan(Case<T>& c, Index h, Index i) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("scores of +-1e4 in any tile", "[attention][hostile]",
+TEMPLATE_LIST_TEST_CASE("attention: scores of +-1e4 in any tile", "[attention][hostile]",
                         attention_test::Scalars) {
   using T = TestType;
   using Real = posenc::Compute<T>;
@@ -77,8 +77,9 @@ TEMPLATE_LIST_TEST_CASE("scores of +-1e4 in any tile", "[attention][hostile]",
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("scores that climb and fall over tiles by more than exp can hold",
-                        "[attention][hostile]", attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE(
+    "attention: scores that climb and fall over tiles by more than exp can hold",
+    "[attention][hostile]", attention_test::Scalars) {
   using T = TestType;
   Lse<posenc::Compute<T>> lse(1, 2, 3);
   for (const int direction : {1, -1}) {
@@ -91,8 +92,8 @@ TEMPLATE_LIST_TEST_CASE("scores that climb and fall over tiles by more than exp 
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("equal scores give equal weights over many tiles", "[attention][hostile]",
-                        attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("attention: equal scores give equal weights over many tiles",
+                        "[attention][hostile]", attention_test::Scalars) {
   using T = TestType;
   using Real = posenc::Compute<T>;
   constexpr Index keys = 512;
@@ -107,7 +108,7 @@ TEMPLATE_LIST_TEST_CASE("equal scores give equal weights over many tiles", "[att
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("what is seen flows through, however small its weight",
+TEMPLATE_LIST_TEST_CASE("attention: visible values count, however small their weight",
                         "[attention][hostile]", attention_test::Scalars) {
   using T = TestType;
   // The weight of the bad key is 0 in every type, but 0 * inf and 0 * NaN are NaN.
@@ -136,8 +137,8 @@ TEMPLATE_LIST_TEST_CASE("what is seen flows through, however small its weight",
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("an infinite value with some weight is infinite", "[attention][hostile]",
-                        attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("attention: an infinite value with some weight is infinite",
+                        "[attention][hostile]", attention_test::Scalars) {
   using T = TestType;
   for (const Index at : {0, 130}) {
     auto c = with_scores<T>(std::vector<double>(140, 0.5));
@@ -152,7 +153,7 @@ TEMPLATE_LIST_TEST_CASE("an infinite value with some weight is infinite", "[atte
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("denormal values, queries and keys are numbers like others",
+TEMPLATE_LIST_TEST_CASE("attention: denormal values, queries and keys are computed with",
                         "[attention][hostile]", attention_test::Scalars) {
   using T = TestType;
   // Constructs the n-th denormal from its bits.
@@ -175,8 +176,8 @@ TEMPLATE_LIST_TEST_CASE("denormal values, queries and keys are numbers like othe
   CHECK(worst_error(tiny, plain_rule(tiny)) <= 1);
 }
 
-TEMPLATE_LIST_TEST_CASE("tiles that are hidden as a whole change nothing", "[attention][hostile]",
-                        attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("attention: tiles that are hidden as a whole change nothing",
+                        "[attention][hostile]", attention_test::Scalars) {
   using T = TestType;
   using Real = posenc::Compute<T>;
   constexpr Index keys = 400;
@@ -204,7 +205,7 @@ TEMPLATE_LIST_TEST_CASE("tiles that are hidden as a whole change nothing", "[att
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("additive masks of -inf, NaN and +inf, mixed", "[attention][hostile]",
+TEMPLATE_LIST_TEST_CASE("additive mask: -inf, NaN and +inf, mixed", "[attention][hostile]",
                         attention_test::Scalars) {
   using T = TestType;
   using Real = posenc::Compute<T>;
@@ -240,7 +241,7 @@ TEMPLATE_LIST_TEST_CASE("additive masks of -inf, NaN and +inf, mixed", "[attenti
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("what is added to a hidden key may be NaN or inf", "[attention][hostile]",
+TEMPLATE_LIST_TEST_CASE("additive mask: a hidden key may get NaN or inf", "[attention][hostile]",
                         attention_test::Scalars) {
   using T = TestType;
   using Real = posenc::Compute<T>;

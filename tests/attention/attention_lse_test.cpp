@@ -34,7 +34,7 @@ attention_test::RuleOf with_sinks(const Case<T>& c, const std::vector<posenc::Co
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("the log-sum-exp is that of the scores", "[attention][lse]",
+TEMPLATE_LIST_TEST_CASE("lse: is the log-sum-exp of the scores", "[attention][lse]",
                         attention_test::Scalars) {
   using Real = posenc::Compute<TestType>;
   for (const Index keys : {1, 2, 31, 128, 129, 500}) {
@@ -46,7 +46,7 @@ TEMPLATE_LIST_TEST_CASE("the log-sum-exp is that of the scores", "[attention][ls
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("the log-sum-exp of one key is its score", "[attention][lse]",
+TEMPLATE_LIST_TEST_CASE("lse: of one key is its score", "[attention][lse]",
                         attention_test::Scalars) {
   using Real = posenc::Compute<TestType>;
   Case<TestType> c({1, 2, 2, 3, 1}, 2);
@@ -59,8 +59,8 @@ TEMPLATE_LIST_TEST_CASE("the log-sum-exp of one key is its score", "[attention][
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("a row without keys has the log-sum-exp -inf, or its sink",
-                        "[attention][lse]", attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("lse: of a row without keys is -inf, or its sink", "[attention][lse]",
+                        attention_test::Scalars) {
   using Real = posenc::Compute<TestType>;
   const std::vector<Real> sinks{Real{-3}, Real{0.5}};
   for (const Index keys : {0, 3, 200}) {
@@ -79,7 +79,7 @@ TEMPLATE_LIST_TEST_CASE("a row without keys has the log-sum-exp -inf, or its sin
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("a sink takes its part of the sum", "[attention][lse]",
+TEMPLATE_LIST_TEST_CASE("sinks: take their part of the sum", "[attention][lse]",
                         attention_test::Scalars) {
   using Real = posenc::Compute<TestType>;
   // Sinks below, among and above the scores, and so far off that they have no weight or all of it.
@@ -98,7 +98,7 @@ TEMPLATE_LIST_TEST_CASE("a sink takes its part of the sum", "[attention][lse]",
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("a sink of 0 is softmax with one added to its sum", "[attention][lse]",
+TEMPLATE_LIST_TEST_CASE("sinks: 0 is softmax with one added to its sum", "[attention][lse]",
                         attention_test::Scalars) {
   using Real = posenc::Compute<TestType>;
   Case<TestType> c({1, 1, 1, 1, 1}, 5);
@@ -109,7 +109,7 @@ TEMPLATE_LIST_TEST_CASE("a sink of 0 is softmax with one added to its sum", "[at
   CHECK(static_cast<double>(weights.at(0, 0, 0, 0)) == 0.5);
 }
 
-TEMPLATE_LIST_TEST_CASE("weights are exp(score - log-sum-exp), and with the sink they sum to 1",
+TEMPLATE_LIST_TEST_CASE("weights: are exp(score - lse), and with the sink sum to 1",
                         "[attention][lse]", attention_test::Scalars) {
   using Real = posenc::Compute<TestType>;
   constexpr Index keys = 300;
@@ -145,7 +145,7 @@ TEMPLATE_LIST_TEST_CASE("weights are exp(score - log-sum-exp), and with the sink
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("log-sum-exps go where their view says", "[attention][lse]",
+TEMPLATE_LIST_TEST_CASE("lse: goes where its view says", "[attention][lse]",
                         attention_test::Scalars) {
   using Real = posenc::Compute<TestType>;
   Case<TestType> c({2, 3, 1, 4, 5}, 7);

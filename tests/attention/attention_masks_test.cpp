@@ -55,7 +55,7 @@ Mask<Element> subset_mask(const Shape& s, int subset) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("causal masks are aligned as named", "[attention][mask]",
+TEMPLATE_LIST_TEST_CASE("Causal: masks are aligned as named", "[attention][mask]",
                         attention_test::Scalars) {
   for (const Shape& shape : {Shape{2, 2, 1, 5, 5}, Shape{2, 2, 2, 3, 8}, Shape{1, 2, 2, 8, 3},
                              Shape{1, 1, 1, 1, 6}, Shape{1, 1, 1, 6, 1}}) {
@@ -70,7 +70,7 @@ TEMPLATE_LIST_TEST_CASE("causal masks are aligned as named", "[attention][mask]"
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("a causal mask by position shows what is not after the query",
+TEMPLATE_LIST_TEST_CASE("Causal::ByPosition: shows keys that are not after the query",
                         "[attention][mask]", attention_test::Scalars) {
   Case<TestType> c({2, 2, 2, 3, 5}, 2);
   const std::vector<Index> query_ids{4, 0, 7, 100, 101, 102},
@@ -91,7 +91,7 @@ TEMPLATE_LIST_TEST_CASE("a causal mask by position shows what is not after the q
                     })) <= 1);
 }
 
-TEMPLATE_LIST_TEST_CASE("masks are broadcast over any of their axes", "[attention][mask]",
+TEMPLATE_LIST_TEST_CASE("masks: broadcast over any of their axes", "[attention][mask]",
                         attention_test::Scalars) {
   using T = TestType;
   using Real = posenc::Compute<T>;
@@ -126,7 +126,7 @@ TEMPLATE_LIST_TEST_CASE("masks are broadcast over any of their axes", "[attentio
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("key lengths and padding masks hide keys of a batch row",
+TEMPLATE_LIST_TEST_CASE("key_lengths and padding masks: hide keys of a batch row",
                         "[attention][mask]", attention_test::Scalars) {
   Case<TestType> c({3, 2, 1, 4, 6}, 5);
   const std::vector<Index> lengths{6, 0, 3};
@@ -160,7 +160,7 @@ TEMPLATE_LIST_TEST_CASE("key lengths and padding masks hide keys of a batch row"
                     })) <= 1);
 }
 
-TEMPLATE_LIST_TEST_CASE("all ways of hiding have to show a key", "[attention][mask]",
+TEMPLATE_LIST_TEST_CASE("masks: a key is visible where every mask shows it", "[attention][mask]",
                         attention_test::Scalars) {
   using Real = posenc::Compute<TestType>;
   const Shape shape{2, 2, 2, 6, 6};
@@ -185,7 +185,7 @@ TEMPLATE_LIST_TEST_CASE("all ways of hiding have to show a key", "[attention][ma
                     {.additive = true}) <= 1);
 }
 
-TEMPLATE_LIST_TEST_CASE("a query that sees no key gives zeros", "[attention][mask]",
+TEMPLATE_LIST_TEST_CASE("masks: a query that sees no key gives zeros", "[attention][mask]",
                         attention_test::Scalars) {
   using T = TestType;
   using Real = posenc::Compute<T>;
@@ -209,8 +209,8 @@ TEMPLATE_LIST_TEST_CASE("a query that sees no key gives zeros", "[attention][mas
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("NaN and inf of a hidden key never reach the output", "[attention][mask]",
-                        attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("masks: NaN and inf of a hidden key never reach the output",
+                        "[attention][mask]", attention_test::Scalars) {
   using T = TestType;
   using Real = posenc::Compute<T>;
   const Shape shape{2, 2, 1, 4, 5};
@@ -285,8 +285,7 @@ TEMPLATE_LIST_TEST_CASE("NaN and inf of a hidden key never reach the output", "[
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("a bias of -inf hides a key", "[attention][mask]",
-                        attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("bias: -inf hides a key", "[attention][mask]", attention_test::Scalars) {
   using T = TestType;
   const Index keys = GENERATE(4, 300);
   Case<T> c({1, 2, 2, 4, keys}, 10);

@@ -80,8 +80,8 @@ Index computed(Index n, const AttentionOptions<float>& options) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("attention stays within the memory that it is given", "[attention][memory]",
-                        attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("attention_memory: attention stays within the memory that it is given",
+                        "[attention][memory]", attention_test::Scalars) {
   using T = TestType;
   using Real = posenc::Compute<T>;
   for (const Shape& s :
@@ -123,7 +123,7 @@ TEMPLATE_LIST_TEST_CASE("attention stays within the memory that it is given", "[
   }
 }
 
-TEST_CASE("what rules and masks hide is not computed", "[attention][memory]") {
+TEST_CASE("attention: computes nothing that rules and masks hide", "[attention][memory]") {
   constexpr Index n = 1024, all = n * n;
   CHECK(computed(n, {.causal = Causal::No}) == all);
   CHECK(computed(n, {.causal = Causal::TopLeft}) <= all / 2 + all / 16);

@@ -110,8 +110,8 @@ AttentionOptions<T> alone(AttentionOptions<T> options, const Sequence& s, std::s
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("packed sequences have the bits of separate calls", "[attention][packed]",
-                        attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("cu_seqlens: packed sequences have the bits of separate calls",
+                        "[attention][packed]", attention_test::Scalars) {
   using T = TestType;
   Row<T> row;
   int way = 0;
@@ -143,7 +143,7 @@ TEMPLATE_LIST_TEST_CASE("packed sequences have the bits of separate calls", "[at
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("lists of 32-bit integers give the bits of lists of 64 bits",
+TEMPLATE_LIST_TEST_CASE("cu_seqlens: lists of 32-bit integers give the bits of lists of 64 bits",
                         "[attention][packed]", attention_test::Scalars) {
   using T = TestType;
   Row<T> row;
@@ -175,8 +175,8 @@ TEMPLATE_LIST_TEST_CASE("lists of 32-bit integers give the bits of lists of 64 b
   CHECK(support::same_bits(row.c.out.view(), expected.view()));
 }
 
-TEMPLATE_LIST_TEST_CASE("positions of packed sequences are those of the whole row",
-                        "[attention][packed]", attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("cu_seqlens: positions are those of the whole row", "[attention][packed]",
+                        attention_test::Scalars) {
   using T = TestType;
   Row<T> row;
   for (const Causal causal : {Causal::TopLeft, Causal::BottomRight, Causal::FromStart}) {
@@ -204,8 +204,8 @@ TEMPLATE_LIST_TEST_CASE("positions of packed sequences are those of the whole ro
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("a sequence keeps its bits beside one of NaN", "[attention][packed]",
-                        attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("cu_seqlens: a sequence keeps its bits beside one of NaN",
+                        "[attention][packed]", attention_test::Scalars) {
   using T = TestType;
   const auto nan = static_cast<T>(std::numeric_limits<float>::quiet_NaN());
   Row<T> row;
@@ -228,8 +228,8 @@ TEMPLATE_LIST_TEST_CASE("a sequence keeps its bits beside one of NaN", "[attenti
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("weights of packed sequences are zero between sequences",
-                        "[attention][packed]", attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("cu_seqlens: weights are zero between sequences", "[attention][packed]",
+                        attention_test::Scalars) {
   using T = TestType;
   using Real = posenc::Compute<T>;
   Row<T> row;

@@ -35,7 +35,7 @@ bool agree(const Shape& shape, const AttentionOptions<float>& a, const Attention
 
 }  // namespace
 
-TEST_CASE("queries stand where the causal alignment puts them", "[attention][positions]") {
+TEST_CASE("query_positions: implied by the causal alignment", "[attention][positions]") {
   const Shape same{2, 2, 1, 5, 5}, fewer{2, 2, 1, 3, 8}, more{2, 2, 1, 8, 3};
   for (const auto& shape : {same, fewer, more}) {
     INFO(shape.queries << " queries, " << shape.keys << " keys");
@@ -51,7 +51,7 @@ TEST_CASE("queries stand where the causal alignment puts them", "[attention][pos
               {.causal = Causal::No, .query_positions = Positions::range(0, 5)}));
 }
 
-TEST_CASE("bottom right counts from each batch row's last key", "[attention][positions]") {
+TEST_CASE("Causal::BottomRight: counts from each batch row's last key", "[attention][positions]") {
   const Shape shape{3, 2, 1, 3, 8};
   const std::vector<Index> lengths{8, 3, 5};
   CHECK(agree(shape, {.causal = Causal::BottomRight, .key_lengths = lengths},
@@ -60,7 +60,7 @@ TEST_CASE("bottom right counts from each batch row's last key", "[attention][pos
                .query_positions = Positions::starts({5, 0, 2}, 3)}));
 }
 
-TEST_CASE("a bias needs positions where nothing implies them", "[attention][positions][errors]") {
+TEST_CASE("bias: needs positions where nothing implies them", "[attention][positions][errors]") {
   const Shape shape{1, 2, 2, 3, 8};
   Case<float> c(shape, 2);
   CHECK(message_of<ConfigError>([&] { c.run({.causal = Causal::No}, alibi_of(shape)); }) ==
@@ -73,7 +73,7 @@ TEST_CASE("a bias needs positions where nothing implies them", "[attention][posi
   CHECK_NOTHROW(c.run({.causal = Causal::No}));
 }
 
-TEST_CASE("positions of the keys alone do not say where the queries stand",
+TEST_CASE("key_positions: do not imply the positions of queries",
           "[attention][positions][errors]") {
   // Implied query positions 0, 1, 2 with key positions 100, 101, 102 would be a mistake.
   const Shape shape{1, 2, 2, 3, 3};
@@ -86,7 +86,7 @@ TEST_CASE("positions of the keys alone do not say where the queries stand",
   CHECK_NOTHROW(c.run({.causal = Causal::No, .key_positions = Positions::range(100, 3)}));
 }
 
-TEST_CASE("only differences of positions count for ALiBi", "[attention][positions]") {
+TEST_CASE("Alibi: only differences of positions count", "[attention][positions]") {
   const Shape shape{1, 2, 2, 4, 6};
   const auto at = [](Index start) {
     return AttentionOptions<float>{.causal = Causal::No,

@@ -82,8 +82,8 @@ bool same(const KvCache<S>& a, const KvCache<S>& b) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a ragged append is an append for each sequence", "[attention][cache][ragged]",
-                   float, Eigen::bfloat16) {
+TEMPLATE_TEST_CASE("append of RaggedBatch: equals an append for each sequence",
+                   "[attention][cache][ragged]", float, Eigen::bfloat16) {
   using S = TestType;
   const KvBlockPool pool({no_limit});
   for (const auto& config : {full_cache(600, 5), ring(40, 150, 5)}) {
@@ -104,7 +104,7 @@ TEMPLATE_TEST_CASE("a ragged append is an append for each sequence", "[attention
   }
 }
 
-TEST_CASE("a ragged call over a cache gives the bits of a call for each sequence",
+TEST_CASE("attention of RaggedBatch: the bits of a call for each sequence",
           "[attention][cache][ragged]") {
   const KvBlockPool pool({no_limit});
   KvCache<float> full(full_cache(600, 5)), pooled(full_cache(600, 5), pool);
@@ -128,8 +128,9 @@ TEST_CASE("a ragged call over a cache gives the bits of a call for each sequence
   }
 }
 
-TEST_CASE("a ragged call that does not fit its cache is refused, and nothing written",
-          "[attention][cache][ragged][errors]") {
+TEST_CASE(
+    "attention of RaggedBatch: rejected before anything is written if it does not fit its cache",
+    "[attention][cache][ragged][errors]") {
   KvCache<float> cache(full_cache(600, 5));
   fill(cache);
   const KvCache<float> before(cache);
@@ -220,7 +221,7 @@ std::vector<float> some_embeddings(Index count) {
 
 }  // namespace
 
-TEST_CASE("a module over a cache takes a ragged batch as a call for each sequence",
+TEST_CASE("MultiHeadAttention of RaggedBatch: equals a call for each sequence",
           "[mha][cache][ragged]") {
   const Module module = make_module();
   const Index total = offsets.back();

@@ -90,7 +90,7 @@ auto weights_by(Case<T>& c, const RuleOf& rule_of) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("the soft cap stands where it is told to", "[attention][scores]",
+TEMPLATE_LIST_TEST_CASE("softcap: applies before or after the bias as named", "[attention][scores]",
                         attention_test::Scalars) {
   using T = TestType;
   Case<T> c({2, 3, 1, 5, 5}, 1);
@@ -114,7 +114,7 @@ TEMPLATE_LIST_TEST_CASE("the soft cap stands where it is told to", "[attention][
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("ALiBi is added to the scaled scores", "[attention][scores]",
+TEMPLATE_LIST_TEST_CASE("Alibi: is added to the scaled scores", "[attention][scores]",
                         attention_test::Scalars) {
   Case<TestType> c({2, 6, 2, 7, 7}, 2);
   c.run({.causal = Causal::No}, Alibi({.heads = 6, .form = AlibiForm::Symmetric}));
@@ -129,8 +129,8 @@ TEMPLATE_LIST_TEST_CASE("ALiBi is added to the scaled scores", "[attention][scor
   CHECK(worst_error(c, causal, {.bias = true}) <= 1);
 }
 
-TEMPLATE_LIST_TEST_CASE("scores are returned at the stage asked for", "[attention][scores]",
-                        attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("weights: scores are returned at the stage asked for",
+                        "[attention][scores]", attention_test::Scalars) {
   using T = TestType;
   using Real = posenc::Compute<T>;
   const Index keys = GENERATE(6, 300);
@@ -191,7 +191,7 @@ TEMPLATE_LIST_TEST_CASE("scores are returned at the stage asked for", "[attentio
   CHECK(worst_error(c, rule_of, {.softcap = true, .bias = true, .additive = true}) <= 1);
 }
 
-TEMPLATE_LIST_TEST_CASE("additive masks come after bias and soft cap, wherever those stand",
+TEMPLATE_LIST_TEST_CASE("additive mask: comes after bias and soft cap, wherever those stand",
                         "[attention][scores]", attention_test::Scalars) {
   using T = TestType;
   using Real = posenc::Compute<T>;
@@ -212,8 +212,8 @@ TEMPLATE_LIST_TEST_CASE("additive masks come after bias and soft cap, wherever t
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("returning scores does not change the output", "[attention][scores]",
-                        attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("weights: returning scores does not change the output",
+                        "[attention][scores]", attention_test::Scalars) {
   using Real = posenc::Compute<TestType>;
   Case<TestType> c({2, 2, 1, 4, 6}, 5);
   c.run({.causal = Causal::TopLeft});
@@ -226,7 +226,7 @@ TEMPLATE_LIST_TEST_CASE("returning scores does not change the output", "[attenti
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("probabilities of a row sum to 1", "[attention][scores]",
+TEMPLATE_LIST_TEST_CASE("weights: probabilities of a row sum to 1", "[attention][scores]",
                         attention_test::Scalars) {
   using Real = posenc::Compute<TestType>;
   for (const Index keys : {1, 7, 400}) {
@@ -247,8 +247,8 @@ TEMPLATE_LIST_TEST_CASE("probabilities of a row sum to 1", "[attention][scores]"
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("huge scores give the largest key all the weight", "[attention][scores]",
-                        attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("attention: huge scores give the largest key all the weight",
+                        "[attention][scores]", attention_test::Scalars) {
   using T = TestType;
   using Real = posenc::Compute<T>;
   Case<T> c({1, 1, 1, 2, 4, 2, 3}, 7);
@@ -268,8 +268,8 @@ TEMPLATE_LIST_TEST_CASE("huge scores give the largest key all the weight", "[att
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("equal scores give equal weights, however large", "[attention][scores]",
-                        attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("attention: equal scores give equal weights, however large",
+                        "[attention][scores]", attention_test::Scalars) {
   using T = TestType;
   using Real = posenc::Compute<T>;
   for (const double size : {0.0, 1.0, 100.0, -100.0}) {
@@ -283,7 +283,7 @@ TEMPLATE_LIST_TEST_CASE("equal scores give equal weights, however large", "[atte
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("an infinite score and visible NaN flow through their row alone",
+TEMPLATE_LIST_TEST_CASE("attention: an infinite score and visible NaN reach their row alone",
                         "[attention][scores]", attention_test::Scalars) {
   using T = TestType;
   Case<T> clean({1, 2, 2, 4, 5}, 9);

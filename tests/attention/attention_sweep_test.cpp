@@ -30,7 +30,7 @@ void check(std::uint64_t seed, const Shape& shape, const support::Layout& layout
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("attention equals the reference whatever is asked of it",
+TEMPLATE_LIST_TEST_CASE("attention: equals the reference under random options",
                         "[attention][sweep]", attention_test::Scalars) {
   support::Random random(1);
   for (std::uint64_t seed = 1; seed <= support::sampled(400); ++seed) {
@@ -38,7 +38,7 @@ TEMPLATE_LIST_TEST_CASE("attention equals the reference whatever is asked of it"
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("attention equals the reference at the edges of tiles and vectors",
+TEMPLATE_LIST_TEST_CASE("attention: equals the reference at the edges of tiles and vectors",
                         "[attention][sweep]", attention_test::Scalars) {
   support::Random random(2);
   for (std::uint64_t seed = 1001; seed <= 1000 + support::sampled(160); ++seed) {

@@ -53,7 +53,7 @@ void multiply_queries(Case<T>& c) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("a temperature multiplies what it is told to", "[attention][scores]",
+TEMPLATE_LIST_TEST_CASE("temperature: multiplies scores or queries as named", "[attention][scores]",
                         attention_test::Scalars) {
   using T = TestType;
   Case<T> c({2, 4, 2, 9, 9}, 1);
@@ -87,8 +87,8 @@ TEMPLATE_LIST_TEST_CASE("a temperature multiplies what it is told to", "[attenti
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("a temperature of scaled scores is one of queries", "[attention][scores]",
-                        attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("temperature: of scaled scores equals that of queries",
+                        "[attention][scores]", attention_test::Scalars) {
   using T = TestType;
   Case<T> c({1, 4, 2, 150, 150, 20, 9}, 2), multiplied({1, 4, 2, 150, 150, 20, 9}, 2);
   multiply_queries(multiplied);
@@ -108,7 +108,7 @@ TEMPLATE_LIST_TEST_CASE("a temperature of scaled scores is one of queries", "[at
   CHECK(support::same_bits(c.out.view(), multiplied.out.view()));
 }
 
-TEST_CASE("a temperature is a function of the query's position", "[attention][scores]") {
+TEST_CASE("temperature: is a function of the query's position", "[attention][scores]") {
   constexpr Index tokens = 140;
   Case<float> c({1, 2, 2, tokens, tokens, 8, 8}, 3);
   const AttentionOptions<float> options{.causal = Causal::BottomRight,
@@ -135,7 +135,7 @@ TEST_CASE("a temperature is a function of the query's position", "[attention][sc
   CHECK(support::same_bits(c.out.view(), plain.out.view()));
 }
 
-TEST_CASE("a temperature that cannot be placed is refused", "[attention][errors]") {
+TEST_CASE("temperature: rejected where its position is unknown", "[attention][errors]") {
   Case<float> c({1, 1, 1, 2, 3}, 4);
   const auto refuse = [&](const AttentionOptions<float>& options) {
     return message_of<ConfigError>([&] { c.run(options); });

@@ -29,7 +29,7 @@ const Shape shapes[] = {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("attention equals the reference over shapes and layouts", "[attention]",
+TEMPLATE_LIST_TEST_CASE("attention: equals the reference over shapes and layouts", "[attention]",
                         attention_test::Scalars) {
   std::uint64_t seed = 1;
   for (const Shape& shape : shapes) {
@@ -44,7 +44,7 @@ TEMPLATE_LIST_TEST_CASE("attention equals the reference over shapes and layouts"
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("attention equals the reference for numbers of any kind", "[attention]",
+TEMPLATE_LIST_TEST_CASE("attention: equals the reference for numbers of any kind", "[attention]",
                         attention_test::Scalars) {
   using T = TestType;
   Case<T> c({2, 4, 2, 6, 11, 64, 16}, 2);
@@ -59,7 +59,7 @@ TEMPLATE_LIST_TEST_CASE("attention equals the reference for numbers of any kind"
   CHECK(worst_error(c, plain_rule(c), {.dot = 2 * 64 * 6}) <= 1);
 }
 
-TEMPLATE_LIST_TEST_CASE("attention takes any scale", "[attention]", attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("attention: takes any scale", "[attention]", attention_test::Scalars) {
   Case<TestType> c({2, 2, 2, 5, 6, 8, 8}, 4);
   for (const double scale : {0.0, 0.1, 1.0, -0.7, 3.0}) {
     c.run({.scale = scale, .causal = posenc::Causal::No});
@@ -72,7 +72,7 @@ TEMPLATE_LIST_TEST_CASE("attention takes any scale", "[attention]", attention_te
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("queries share the key head of their group", "[attention]",
+TEMPLATE_LIST_TEST_CASE("attention: queries of a group share its key head", "[attention]",
                         attention_test::Scalars) {
   // k and v repeated for every query head.
   Case<TestType> grouped({2, 6, 2, 3, 5, 8, 8}, 5), full({2, 6, 6, 3, 5, 8, 8}, 5);
@@ -88,7 +88,7 @@ TEMPLATE_LIST_TEST_CASE("queries share the key head of their group", "[attention
   CHECK(support::same_bits(grouped.out.view(), full.out.view()));
 }
 
-TEMPLATE_LIST_TEST_CASE("the output may take the place of the queries", "[attention]",
+TEMPLATE_LIST_TEST_CASE("attention: the output may take the place of the queries", "[attention]",
                         attention_test::Scalars) {
   Case<TestType> c({2, 3, 1, 5, 7, 8, 8}, 6);
   c.run();
@@ -96,7 +96,7 @@ TEMPLATE_LIST_TEST_CASE("the output may take the place of the queries", "[attent
   CHECK(support::same_bits(c.q.view(), c.out.view()));
 }
 
-TEMPLATE_LIST_TEST_CASE("attention gives the same bits in all of Eigen's tensors", "[attention]",
+TEMPLATE_LIST_TEST_CASE("attention: the same bits in all of Eigen's tensors", "[attention]",
                         attention_test::Scalars) {
   using T = TestType;
   Case<T> c({2, 4, 2, 3, 5, 8, 6}, 7);
@@ -111,7 +111,8 @@ TEMPLATE_LIST_TEST_CASE("attention gives the same bits in all of Eigen's tensors
   CHECK(support::same_bits(posenc::dshb(out), c.out.view()));
 }
 
-TEMPLATE_LIST_TEST_CASE("empty tensors are legal", "[attention]", attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("attention: empty tensors are legal", "[attention]",
+                        attention_test::Scalars) {
   using T = TestType;
   for (const Shape& shape :
        {Shape{0, 2, 2, 3, 3, 4, 4}, Shape{2, 2, 2, 0, 3, 4, 4}, Shape{2, 0, 0, 3, 3, 4, 4},
@@ -126,8 +127,9 @@ TEMPLATE_LIST_TEST_CASE("empty tensors are legal", "[attention]", attention_test
   CHECK(worst_error(no_keys, plain_rule(no_keys)) == 0);
 }
 
-TEMPLATE_LIST_TEST_CASE("without features all scores are 0, so every key counts alike",
-                        "[attention]", attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE(
+    "attention: heads without channels have scores of 0, so every key counts alike", "[attention]",
+    attention_test::Scalars) {
   Case<TestType> c({1, 2, 2, 3, 4, 0, 5}, 10);
   c.run();
   CHECK(worst_error(c, [](Index, Index) { return reference::AttentionRule{}; }) <= 1);

@@ -78,7 +78,7 @@ void check_devices(RandomCall<T>& call) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("attention gives the same bits on every device", "[attention][threads]", float,
+TEMPLATE_TEST_CASE("attention: the same bits on every device", "[attention][threads]", float,
                    Eigen::bfloat16) {
   support::Random random(1);
   for (std::uint64_t seed = 1; seed <= 25; ++seed) {
@@ -92,7 +92,7 @@ TEMPLATE_TEST_CASE("attention gives the same bits on every device", "[attention]
   }
 }
 
-TEMPLATE_TEST_CASE("a few queries over many keys give the same bits on every device",
+TEMPLATE_TEST_CASE("attention: a few queries over many keys give the same bits on every device",
                    "[attention][threads]", float, Eigen::bfloat16) {
   support::Random random(2);
   for (std::uint64_t seed = 101; seed <= 125; ++seed) {
@@ -105,7 +105,7 @@ TEMPLATE_TEST_CASE("a few queries over many keys give the same bits on every dev
   }
 }
 
-TEST_CASE("attention over a cache gives the same bits on every device", "[attention][threads]") {
+TEST_CASE("attention over KvCache: the same bits on every device", "[attention][threads]") {
   using S = Eigen::bfloat16;
   constexpr Index sequences = 2, heads = 4, kv_heads = 2, keys = 1000, dim = 16;
   support::Random random(3);
@@ -131,7 +131,7 @@ TEST_CASE("attention over a cache gives the same bits on every device", "[attent
   }
 }
 
-TEST_CASE("calls at the same time share inputs and a pool", "[attention][threads]") {
+TEST_CASE("attention: concurrent calls share inputs and a pool", "[attention][threads]") {
   const Shape shape{2, 4, 2, 60, 400, 16, 20};
   RandomCall<float> call(5, shape);
   run(Eigen::DefaultDevice(), call);
@@ -164,7 +164,7 @@ TEST_CASE("calls at the same time share inputs and a pool", "[attention][threads
   }
 }
 
-TEST_CASE("queries and keys of cosine attention are the same on every device", "[threads]") {
+TEST_CASE("cosine attention: the same queries and keys on every device", "[threads]") {
   std::vector<float> x(2 * 70 * 3 * 16);
   support::Random(4).fill_normal(x);
   const std::vector<double> logit_scale{1, 2, 5};
@@ -180,7 +180,7 @@ TEST_CASE("queries and keys of cosine attention are the same on every device", "
   });
 }
 
-TEST_CASE("a ragged batch over a cache gives the same bits on every device",
+TEST_CASE("attention of RaggedBatch: the same bits on every device",
           "[attention][cache][ragged][threads]") {
   posenc::KvCache<float> cache(kv_cache_test::full_cache(600, 4));
   const std::vector<Index> sequences{2, 0, 3, 1}, counts{1, 1, 0, 300};
@@ -206,7 +206,7 @@ TEST_CASE("a ragged batch over a cache gives the same bits on every device",
   }
 }
 
-TEST_CASE("a ragged append leaves the same bits on every device", "[kv_cache][ragged][threads]") {
+TEST_CASE("append of RaggedBatch: the same bits on every device", "[kv_cache][ragged][threads]") {
   const std::vector<Index> sequences{2, 0, 1}, cu_seqlens{0, 200, 200, 203};
   support::Random random(9);
   auto k = Heads<float>::random(random, 1, 203, kv_cache_test::heads, kv_cache_test::dim);

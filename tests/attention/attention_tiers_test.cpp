@@ -48,7 +48,7 @@ void check(std::uint64_t seed, const Shape& shape) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("attention equals the reference on every tier", "[attention][tiers]",
+TEMPLATE_LIST_TEST_CASE("attention: equals the reference on every tier", "[attention][tiers]",
                         OnTiers) {
   using T = typename TestType::Real;
   support::Random random(5);

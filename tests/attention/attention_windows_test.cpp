@@ -45,7 +45,7 @@ constexpr Index most = std::numeric_limits<Index>::max();
 
 }  // namespace
 
-TEST_CASE("a window of W shows W keys, the query's own included", "[attention][window]") {
+TEST_CASE("window: W shows W keys, the query's own included", "[attention][window]") {
   CHECK(sliding_window(3).left == 2);
   CHECK(sliding_window(3).right == 0);
   const Picture three{"x.....", "xx....", "xxx...", ".xxx..", "..xxx.", "...xxx"};
@@ -58,7 +58,7 @@ TEST_CASE("a window of W shows W keys, the query's own included", "[attention][w
         Picture{"x..", ".x.", "..x"});
 }
 
-TEST_CASE("a window has two sides, and -1 is no end", "[attention][window]") {
+TEST_CASE("window: has two sides, and -1 has no end", "[attention][window]") {
   CHECK(picture_of({.causal = Causal::No, .window = {.left = 1, .right = 2}}, 6, 6) ==
         Picture{"xxx...", "xxxx..", ".xxxx.", "..xxxx", "...xxx", "....xx"});
   CHECK(picture_of({.causal = Causal::No, .window = {.left = 1}}, 4, 4) ==
@@ -70,7 +70,7 @@ TEST_CASE("a window has two sides, and -1 is no end", "[attention][window]") {
   CHECK(picture_of({.causal = Causal::No, .window = {}}, 2, 2) == Picture{"xx", "xx"});
 }
 
-TEST_CASE("a window goes where the alignment puts the query", "[attention][window]") {
+TEST_CASE("window: goes where the alignment puts the query", "[attention][window]") {
   const Window window{.left = 1, .right = 0};
   CHECK(picture_of({.causal = Causal::TopLeft, .window = window}, 2, 5) ==
         Picture{"x....", "xx..."});
@@ -95,7 +95,7 @@ TEST_CASE("a window goes where the alignment puts the query", "[attention][windo
                  4, 2) == Picture{"..", "x.", "xx", ".x"});
 }
 
-TEST_CASE("each batch row has its own start and its own length", "[attention][window]") {
+TEST_CASE("window: each batch row has its own start and its own length", "[attention][window]") {
   const std::vector<Index> starts{3, 0}, lengths{3, 5}, one{1};
   const AttentionOptions<float> from_start{
       .causal = Causal::FromStart, .window = {.left = 1}, .query_starts = starts};
@@ -114,7 +114,7 @@ TEST_CASE("each batch row has its own start and its own length", "[attention][wi
   CHECK(picture_of(top_left, 5, 5, 0, 2) == Picture{"x....", "xx...", ".xx..", "..x..", "....."});
 }
 
-TEST_CASE("by position, a window counts positions and not keys", "[attention][window]") {
+TEST_CASE("window: by position counts positions and not keys", "[attention][window]") {
   const AttentionOptions<float> options{.causal = Causal::ByPosition,
                                         .window = {.left = 3},
                                         .query_positions = Positions::ids({7, 100, 5}),
@@ -128,7 +128,7 @@ TEST_CASE("by position, a window counts positions and not keys", "[attention][wi
   CHECK(picture_of(sorted, 3, 7) == Picture{"..xxx..", "...xxx.", "xx....."});
 }
 
-TEST_CASE("windows as wide as can be written hide nothing", "[attention][window]") {
+TEST_CASE("window: as wide as can be written hides nothing", "[attention][window]") {
   const std::vector<Index> before{-5}, behind{9};
   for (const Window& window : {Window{most, -1}, Window{-1, most}, Window{most, most}}) {
     CHECK(picture_of({.causal = Causal::No, .window = window}, 2, 2) == Picture{"xx", "xx"});
@@ -147,7 +147,7 @@ TEST_CASE("windows as wide as can be written hide nothing", "[attention][window]
         Picture{"..", ".."});
 }
 
-TEST_CASE("a window must show the query's own key", "[attention][window][errors]") {
+TEST_CASE("window: must show the query's own key", "[attention][window][errors]") {
   using support::message_of;
   const std::string rule =
       "posenc::sliding_window: window must be at least 1, the query's own key, but is ";
@@ -155,7 +155,7 @@ TEST_CASE("a window must show the query's own key", "[attention][window][errors]
   CHECK(message_of<posenc::ConfigError>([] { sliding_window(-4); }) == rule + "-4");
 }
 
-TEMPLATE_LIST_TEST_CASE("windows wider and narrower than tiles equal the reference",
+TEMPLATE_LIST_TEST_CASE("window: equals the reference, wider and narrower than tiles",
                         "[attention][window]", attention_test::Scalars) {
   for (const Index keys : {127, 128, 129, 257, 400}) {
     Case<TestType> c({1, 2, 1, 9, keys, 8, 16}, 3);

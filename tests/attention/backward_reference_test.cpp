@@ -87,7 +87,7 @@ double worst(Call& call) {
 
 }  // namespace
 
-TEST_CASE("the reference's gradients are central differences", "[attention][backward]") {
+TEST_CASE("reference of attention_backward: equals central differences", "[attention][backward]") {
   using reference::SoftcapOrder;
   using reference::TemperatureOf;
   for (const double cap : {0.0, 1.5}) {
@@ -114,7 +114,7 @@ TEST_CASE("the reference's gradients are central differences", "[attention][back
   CHECK(worst(plain) < 1e-7);
 }
 
-TEST_CASE("the reference's gradients do not read what is hidden", "[attention][backward]") {
+TEST_CASE("reference of attention_backward: does not read hidden keys", "[attention][backward]") {
   Call call(4);
   const auto clean = reference::attention_backward(call.q, call.k, call.v, call.grad, call.rule);
   const double nan = std::numeric_limits<double>::quiet_NaN();

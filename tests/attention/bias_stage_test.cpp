@@ -61,8 +61,8 @@ struct Of : StageCase<Tier, T> {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("a strip's bias is that of a head's tile", "[attention][bias_stage]",
-                        tiers::Packs) {
+TEMPLATE_LIST_TEST_CASE("BiasStage: a strip's bias is that of a head's tile",
+                        "[attention][bias_stage]", tiers::Packs) {
   using T = typename TestType::Real;
   using Stage = Of<typename TestType::Tier, T>;
   const posenc::Alibi alibi({.heads = 6, .form = posenc::AlibiForm::Causal});
@@ -121,8 +121,8 @@ TEMPLATE_LIST_TEST_CASE("a strip's bias is that of a head's tile", "[attention][
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("a bias of tokens is told which they are", "[attention][bias_stage]",
-                        tiers::Packs) {
+TEMPLATE_LIST_TEST_CASE("BiasStage: a TokenBias gets the tokens of its strip",
+                        "[attention][bias_stage]", tiers::Packs) {
   using T = typename TestType::Real;
   using Stage = Of<typename TestType::Tier, T>;
   static_assert(posenc::TokenBias<OfTokens, T>);

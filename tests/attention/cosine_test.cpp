@@ -18,7 +18,7 @@ using posenc::HeadsView;
 using posenc::Index;
 using support::message_of;
 
-TEST_CASE("attention of unit vectors has the cosine's scores", "[cosine]") {
+TEST_CASE("cosine attention: scores are those of the cosine", "[cosine]") {
   constexpr Index seq = 3, heads = 2, dim = 5;
   std::vector<float> q(seq * heads * dim), k(q.size());
   support::Random random(3);
@@ -57,7 +57,8 @@ TEST_CASE("attention of unit vectors has the cosine's scores", "[cosine]") {
   }
 }
 
-TEMPLATE_TEST_CASE("unit vectors, by hand", "[cosine]", float, double, Eigen::half) {
+TEMPLATE_TEST_CASE("cosine attention: unit vectors, by hand", "[cosine]", float, double,
+                   Eigen::half) {
   const auto nan = std::numeric_limits<TestType>::quiet_NaN();
   std::vector<TestType> x{TestType(3), TestType(-4), TestType(0), TestType(0), nan, TestType(1)};
   const HeadsView<TestType> view{x.data(), 1, 3, 1, 2};
@@ -70,13 +71,15 @@ TEMPLATE_TEST_CASE("unit vectors, by hand", "[cosine]", float, double, Eigen::ha
   CHECK(static_cast<float>(x[5]) != static_cast<float>(x[5]));
 }
 
-TEST_CASE("a vector shorter than 1e-12 is divided by that, as torch does", "[cosine]") {
+TEST_CASE("cosine attention: a vector shorter than 1e-12 is divided by that, as in torch",
+          "[cosine]") {
   std::vector<double> x{3e-13, 0};
   posenc::cosine_queries(HeadsView<double>{x.data(), 1, 1, 1, 2}, std::vector<double>{0});
   CHECK(x[0] == Approx(0.3).epsilon(1e-15));
 }
 
-TEST_CASE("vectors whose squares are beyond a double become unit vectors, too", "[cosine]") {
+TEST_CASE("cosine attention: vectors whose squares are beyond a double become unit vectors",
+          "[cosine]") {
   for (const double far : {0x1p512, 0x1p1000}) {
     CAPTURE(far);
     std::vector<double> x{3 * far, -4 * far}, grad{5, 10};
@@ -91,7 +94,7 @@ TEST_CASE("vectors whose squares are beyond a double become unit vectors, too", 
   }
 }
 
-TEST_CASE("cosine attention asks for a scale per head", "[cosine]") {
+TEST_CASE("cosine attention: needs a scale per head", "[cosine]") {
   std::vector<float> x(8, 1);
   const HeadsView<float> view{x.data(), 1, 1, 2, 4};
   CHECK(message_of<posenc::ShapeError>(
@@ -111,7 +114,7 @@ TEST_CASE("cosine attention asks for a scale per head", "[cosine]") {
   CHECK(x == std::vector<float>(8, 1));
 }
 
-TEST_CASE("cosine attention's queries and keys go back", "[cosine]") {
+TEST_CASE("cosine attention: gradients of queries and keys", "[cosine]") {
   constexpr Index seq = 3, heads = 3, dim = 4;
   std::vector<double> x(seq * heads * dim), of_result(x.size());
   support::Random random(5);
@@ -165,7 +168,7 @@ TEST_CASE("cosine attention's queries and keys go back", "[cosine]") {
 }
 
 // The bits must not depend on the compiler's contraction of products into sums.
-TEST_CASE("the gradient of a logit is one chain of multiply-adds", "[cosine]") {
+TEST_CASE("cosine attention: the gradient of a logit is one chain of multiply-adds", "[cosine]") {
   using posenc::mul_add;
   constexpr Index seq = 40, dim = 3;
   std::vector<double> x(seq * dim), grad(x.size()), of_logit{0};

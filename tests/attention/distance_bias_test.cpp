@@ -78,8 +78,8 @@ const posenc::Kerple kerple({.form = posenc::KerpleForm::Logarithmic,
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a bias of distances gives the bits that its tiles give", "[attention]", float,
-                   double, Eigen::bfloat16) {
+TEMPLATE_TEST_CASE("DistanceBias: the bits that its tiles give", "[attention]", float, double,
+                   Eigen::bfloat16) {
   using Options = posenc::AttentionOptions<TestType>;
   // Shapes with several blocks, tiles and groups, and with partial blocks and tiles.
   for (const Shape& shape : {Shape{1, 6, 2, 150, 290, 5, 7}, Shape{2, 6, 6, 30, 40, 3, 9},
@@ -100,7 +100,7 @@ TEMPLATE_TEST_CASE("a bias of distances gives the bits that its tiles give", "[a
   }
 }
 
-TEST_CASE("positions that are not those of neighbours take a bias by tiles", "[attention]") {
+TEST_CASE("DistanceBias: applied by tiles where positions are not consecutive", "[attention]") {
   const Shape shape{1, 6, 2, 20, 150, 4, 4};
   std::vector<double> queries(20), keys(150);
   for (std::size_t j = 0; j < keys.size(); ++j) keys[j] = static_cast<double>(j);

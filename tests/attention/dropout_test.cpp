@@ -37,7 +37,7 @@ std::vector<double> factors(double probability, int coordinate, Index n) {
 
 }  // namespace
 
-TEST_CASE("dropout keeps 1 - p of any neighbours and preserves the mean", "[dropout]") {
+TEST_CASE("dropout: keeps 1 - p of any neighbours and preserves the mean", "[dropout]") {
   constexpr Index n = 40000;
   for (const double p : {0.05, 0.1, 0.5, 0.9}) {
     // Tolerance: five standard deviations of a binomial count. The numbers are the same in every
@@ -63,7 +63,7 @@ TEST_CASE("dropout keeps 1 - p of any neighbours and preserves the mean", "[drop
   }
 }
 
-TEST_CASE("each argument of dropout counts, and query and key are not exchanged", "[dropout]") {
+TEST_CASE("dropout: each argument counts, and query and key are not exchanged", "[dropout]") {
   const Dropout half{0.5, 1};
   Index same_swapped = 0, same_head = 0, same_batch = 0, same_seed = 0;
   constexpr Index n = 64;
@@ -83,7 +83,7 @@ TEST_CASE("each argument of dropout counts, and query and key are not exchanged"
   }
 }
 
-TEST_CASE("a probability that cannot be is refused by the factor of dropout", "[dropout]") {
+TEST_CASE("dropout: rejects impossible probabilities", "[dropout]") {
   for (const double probability : {-0.5, 1.0, 1e300, std::nan("")}) {
     CHECK(support::message_of<posenc::ConfigError>([&] {
             (void)dropout_factor({probability, 1}, 0, 0, 1, 2);
@@ -91,7 +91,7 @@ TEST_CASE("a probability that cannot be is refused by the factor of dropout", "[
   }
 }
 
-TEST_CASE("the hash of dropout is the documented one", "[dropout]") {
+TEST_CASE("dropout: the hash is the documented one", "[dropout]") {
   // Computed with Python's integers.
   STATIC_REQUIRE(posenc::detail::dropout_bits(0, 0, 0, 0) == 0);
   CHECK(posenc::detail::dropout_bits(1, 2, 3, 4) == 0xc1c482b8u);
@@ -102,7 +102,7 @@ TEST_CASE("the hash of dropout is the documented one", "[dropout]") {
   CHECK(posenc::detail::dropout_threshold(1 - 0x1p-53) == 0xffffffffu);
 }
 
-TEST_CASE("dropout is a pure function", "[dropout]") {
+TEST_CASE("dropout: is a pure function", "[dropout]") {
   const Dropout dropout{0.3, 42};
   const double first = dropout_factor(dropout, 1, 2, 3, 4);
   for (int again = 0; again < 3; ++again) CHECK(dropout_factor(dropout, 1, 2, 3, 4) == first);
@@ -113,8 +113,8 @@ TEST_CASE("dropout is a pure function", "[dropout]") {
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("attention drops probabilities by dropout_factor", "[dropout][attention]",
-                        attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("dropout: attention drops probabilities by dropout_factor",
+                        "[dropout][attention]", attention_test::Scalars) {
   using T = TestType;
   using Real = posenc::Compute<T>;
   Case<T> c({2, 4, 2, 5, 7}, 1);
@@ -158,7 +158,7 @@ TEMPLATE_LIST_TEST_CASE("attention drops probabilities by dropout_factor", "[dro
   CHECK(dropped > 0);
 }
 
-TEST_CASE("another seed drops others", "[dropout][attention]") {
+TEST_CASE("dropout: another seed drops others", "[dropout][attention]") {
   Case<float> c({1, 2, 2, 6, 6}, 2);
   c.run({.causal = Causal::No, .dropout = {0.5, 1}});
   auto first = c.out;
@@ -172,7 +172,7 @@ TEST_CASE("another seed drops others", "[dropout][attention]") {
   CHECK(support::same_bits(none.view(), c.out.view()));
 }
 
-TEST_CASE("the mean over seeds is attention without dropout", "[dropout][attention]") {
+TEST_CASE("dropout: the mean over seeds is attention without dropout", "[dropout][attention]") {
   Case<double> c({1, 1, 1, 2, 5}, 3);
   constexpr Index seeds = 4000;
   std::vector<double> sum(16, 0.0);
@@ -196,7 +196,7 @@ TEST_CASE("the mean over seeds is attention without dropout", "[dropout][attenti
   }
 }
 
-TEST_CASE("dropout needs places where nothing implies them", "[dropout][attention][errors]") {
+TEST_CASE("dropout: needs positions where nothing implies them", "[dropout][attention][errors]") {
   Case<float> c({1, 1, 1, 2, 5}, 4);
   CHECK(support::message_of<posenc::ConfigError>([&] {
           c.run({.causal = Causal::No, .dropout = {0.5, 1}});

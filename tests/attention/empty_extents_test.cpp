@@ -40,7 +40,7 @@ void count_up(Heads<float>& v) {
 
 }  // namespace
 
-TEST_CASE("attention of heads without channels is the mean of the values", "[attention]") {
+TEST_CASE("attention: heads without channels give the mean of the values", "[attention]") {
   for (Index queries = 0; queries <= 64; ++queries) {
     for (const Index keys : key_counts) {
       for (const Index kv_heads : {1, 2}) {
@@ -72,7 +72,7 @@ TEST_CASE("attention of heads without channels is the mean of the values", "[att
   }
 }
 
-TEST_CASE("attention takes any extent of 0", "[attention]") {
+TEST_CASE("attention: takes any extent of 0", "[attention]") {
   // Extents in order: batch, queries, keys, heads, kv_heads, dim, value_dim.
   for (unsigned zeros = 1; zeros < 128; ++zeros) {
     for (const Index rows : {1, 2, 12, 25, 40, 64}) {
@@ -102,7 +102,7 @@ TEST_CASE("attention takes any extent of 0", "[attention]") {
   }
 }
 
-TEMPLATE_TEST_CASE("layers of nothing give their bias", "[attention][linear]",
+TEMPLATE_TEST_CASE("Linear: layers without inputs give their bias", "[attention][linear]",
                    posenc::Linear<float>, posenc::FixedOrderLinear<float>) {
   for (Index rows = 0; rows <= 64; ++rows) {
     for (const Index in : {0, 3}) {

@@ -115,7 +115,8 @@ struct Call {
 
 }  // namespace
 
-TEST_CASE("learned biases, dropout and boolean masks meet any extent of 0", "[attention]") {
+TEST_CASE("attention: learned biases, dropout and boolean masks with any extent of 0",
+          "[attention]") {
   support::Random random(4);
   const std::vector<float> table(121 * 4), logits(2 * 33 * 4);
   const posenc::WindowBias<float> window(posenc::MatrixView<const float>{table.data(), 121, 4},

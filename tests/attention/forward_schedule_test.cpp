@@ -101,8 +101,9 @@ std::vector<Asked> expected(const Case<float>& c, Index left, Index per_block) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("a block asks once for each tile that its queries see, and for no other",
-                        "[attention][schedule]", tiers::All) {
+TEMPLATE_LIST_TEST_CASE(
+    "ForwardSchedule: a block asks once for each tile that its queries see, and for no other",
+    "[attention][schedule]", tiers::All) {
   using Tier = TestType;
   // Blocks have at most 576 rows of two heads, are balanced, and have full strips.
   Case<float> c({2, 4, 2, 500, 700, 8, 8}, 1);
@@ -113,7 +114,7 @@ TEMPLATE_LIST_TEST_CASE("a block asks once for each tile that its queries see, a
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("blocks are shorter where they are few for the threads",
+TEMPLATE_LIST_TEST_CASE("ForwardSchedule: blocks are shorter where they are few for the threads",
                         "[attention][schedule]", tiers::All) {
   using Tier = TestType;
   // Two blocks of up to 576 rows: blocks of up to 288 rows are balanced better.
@@ -125,8 +126,9 @@ TEMPLATE_LIST_TEST_CASE("blocks are shorter where they are few for the threads",
   CHECK(asked_by<Tier>(support::Cutter{1}, fewer, windowed(140)) == expected(fewer, 140, 48));
 }
 
-TEMPLATE_LIST_TEST_CASE("tiles of a block are shared out where there are fewer blocks than threads",
-                        "[attention][schedule]", tiers::All) {
+TEMPLATE_LIST_TEST_CASE(
+    "ForwardSchedule: tiles of a block are shared where there are fewer blocks than threads",
+    "[attention][schedule]", tiers::All) {
   using Tier = TestType;
   Case<float> c({1, 3, 1, 2, 1000, 8, 8}, 3);
   const auto alone = asked_by<Tier>(posenc::detail::CallingThread(), c, windowed(2000));
@@ -142,8 +144,8 @@ TEMPLATE_LIST_TEST_CASE("tiles of a block are shared out where there are fewer b
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("nobody asks for a tile that masks hide", "[attention][schedule]",
-                        tiers::All) {
+TEMPLATE_LIST_TEST_CASE("ForwardSchedule: hidden tiles are never asked for",
+                        "[attention][schedule]", tiers::All) {
   using Tier = TestType;
   Case<float> c({1, 2, 1, 30, 600, 8, 8}, 4);
   Mask<bool> keep(1, 1, c.shape.queries, c.shape.keys);

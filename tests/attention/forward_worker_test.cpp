@@ -51,8 +51,8 @@ void check(Case<T>& c, const posenc::AttentionOptions<T>& options) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("few queries have the bits of packed tiles", "[attention][pieces]",
-                        tiers::Packs) {
+TEMPLATE_LIST_TEST_CASE("ForwardWorker: few queries have the bits of packed tiles",
+                        "[attention][pieces]", tiers::Packs) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
   const std::vector<Shape> shapes{
@@ -79,8 +79,8 @@ TEMPLATE_LIST_TEST_CASE("few queries have the bits of packed tiles", "[attention
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("few queries ignore values of masked keys, even NaN", "[attention][pieces]",
-                        tiers::Packs) {
+TEMPLATE_LIST_TEST_CASE("ForwardWorker: few queries ignore values of masked keys, even NaN",
+                        "[attention][pieces]", tiers::Packs) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
   for (const Shape& shape : {Shape{1, 4, 4, 1, 150, 16, 32}, Shape{1, 6, 2, 2, 150, 32, 48},

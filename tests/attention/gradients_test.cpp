@@ -48,7 +48,7 @@ struct Call {
 
 }  // namespace
 
-TEST_CASE("gradients of one query by hand", "[attention][backward]") {
+TEST_CASE("AttentionGradients: one query by hand", "[attention][backward]") {
   Call call;
   std::array<double, 1> q{7}, sinks{100};
   std::array<double, 2> k{7, 7}, v{7, 7}, additive{10, 20};
@@ -70,7 +70,7 @@ TEST_CASE("gradients of one query by hand", "[attention][backward]") {
   CHECK(sinks[0] == Approx(99));
 }
 
-TEST_CASE("gradients are views without data unless given", "[attention][backward]") {
+TEST_CASE("AttentionGradients: views without data unless given", "[attention][backward]") {
   const AttentionGradients<float> none;
   CHECK(none.q.data == nullptr);
   CHECK(none.k.data == nullptr);

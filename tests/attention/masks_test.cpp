@@ -46,7 +46,7 @@ struct Flags {
 
 }  // namespace
 
-TEST_CASE("masks hide and add cell by cell", "[attention][masks]") {
+TEST_CASE("masks: hide and add cell by cell", "[attention][masks]") {
   support::Random random(1);
   const std::vector<std::array<Index, 4>> all{
       {batch, heads, queries, keys}, {1, heads, 1, keys}, {batch, 1, queries, 1}, {1, 1, 1, keys}};
@@ -96,7 +96,7 @@ TEST_CASE("masks hide and add cell by cell", "[attention][masks]") {
   }
 }
 
-TEST_CASE("without masks there is nothing to decide", "[attention][masks]") {
+TEST_CASE("masks: nothing is decided without masks", "[attention][masks]") {
   posenc::AttentionOptions<float> options;
   options.causal = posenc::Causal::TopLeft;
   const AttentionGeometry<float> geometry("attention", options, shape, StoredKeyRanges(keys), {});

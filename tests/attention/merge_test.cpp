@@ -98,7 +98,7 @@ double worst_merged(Case<T>& c, const RuleOf& rule_of, Piece<T>& merged, Index m
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("merged pieces equal the whole", "[attention][merge]",
+TEMPLATE_LIST_TEST_CASE("merge: merged pieces equal the whole", "[attention][merge]",
                         attention_test::Scalars) {
   using T = TestType;
   for (const std::vector<Index>& cuts : {std::vector<Index>{0, 5, 12},
@@ -118,8 +118,9 @@ TEMPLATE_LIST_TEST_CASE("merged pieces equal the whole", "[attention][merge]",
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("pieces that some rows do not see at all leave those rows as they are",
-                        "[attention][merge]", attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE(
+    "merge: pieces that some rows do not see at all leave those rows as they are",
+    "[attention][merge]", attention_test::Scalars) {
   using T = TestType;
   constexpr Index keys = 10;
   auto c = make_case<T>(keys);
@@ -151,7 +152,7 @@ TEMPLATE_LIST_TEST_CASE("pieces that some rows do not see at all leave those row
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("sinks join one of the pieces", "[attention][merge]",
+TEMPLATE_LIST_TEST_CASE("merge: sinks join one of the pieces", "[attention][merge]",
                         attention_test::Scalars) {
   using T = TestType;
   using Real = posenc::Compute<T>;
@@ -168,8 +169,8 @@ TEMPLATE_LIST_TEST_CASE("sinks join one of the pieces", "[attention][merge]",
   CHECK(worst_merged(c, rule_of, first, 1) <= 1);
 }
 
-TEMPLATE_LIST_TEST_CASE("a piece with far greater scores replaces the other", "[attention][merge]",
-                        attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE("merge: a piece with far greater scores replaces the other",
+                        "[attention][merge]", attention_test::Scalars) {
   using T = TestType;
   auto c = make_case<T>(6);
   Piece<T> small(c, 0, 3), large(c, 3, 3);
@@ -183,7 +184,7 @@ TEMPLATE_LIST_TEST_CASE("a piece with far greater scores replaces the other", "[
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("NaN stays in its row when pieces are merged", "[attention][merge]",
+TEMPLATE_LIST_TEST_CASE("merge: NaN stays in its row", "[attention][merge]",
                         attention_test::Scalars) {
   using T = TestType;
   using Real = posenc::Compute<T>;

@@ -54,8 +54,7 @@ std::string error_of(Index batch, Index queries, Index keys,
 
 }  // namespace
 
-TEST_CASE("whoever does not say where the causal mask lies gets no attention",
-          "[attention][errors]") {
+TEST_CASE("causal: is required by attention", "[attention][errors]") {
   // All extents: equal lengths or not, empty or not, and lengths for which the rules agree.
   for (const Index batch : {0, 1, 2}) {
     for (const Index queries : {0, 1, 3}) {
@@ -76,7 +75,7 @@ TEST_CASE("whoever does not say where the causal mask lies gets no attention",
   CHECK(error_of(1, 3, 3, {.causal = Causal::BottomRight}) == "nothing was thrown");
 }
 
-TEST_CASE("nor over a cache", "[attention][cache][errors]") {
+TEST_CASE("causal: is required by attention over a cache", "[attention][cache][errors]") {
   KvCache<float> cache({.sequences = 2, .kv_heads = heads, .head_dim = dim, .capacity = 128});
   auto k = ones(1, 3);
   cache.append(0, k.view(), k.view());
@@ -91,7 +90,8 @@ TEST_CASE("nor over a cache", "[attention][cache][errors]") {
   }
 }
 
-TEST_CASE("nor from a module, which appends nothing then", "[mha][errors]") {
+TEST_CASE("causal: is required by MultiHeadAttention, which appends nothing without it",
+          "[mha][errors]") {
   posenc::MultiHeadAttention<float> module({.model_dim = heads * dim, .heads = heads});
   module.randomize(1);
   const std::string message = "posenc::MultiHeadAttention::forward: " + rule;
@@ -110,7 +110,7 @@ TEST_CASE("nor from a module, which appends nothing then", "[mha][errors]") {
   }
 }
 
-TEMPLATE_TEST_CASE("the multiplier of the softmax scale multiplies the scale and its default",
+TEMPLATE_TEST_CASE("softmax_scale_multiplier: multiplies the scale and its default",
                    "[attention][scale]", float, double) {
   using T = TestType;
   Heads<T> q(1, 3, heads, dim), k(1, 5, heads, dim), v(1, 5, heads, dim);
@@ -136,7 +136,7 @@ TEMPLATE_TEST_CASE("the multiplier of the softmax scale multiplies the scale and
   CHECK(same(run(std::nullopt, rope.softmax_scale_multiplier()), run(0.5 * 1.59, 1)));
 }
 
-TEST_CASE("softmax_scale_multiplier of a module's encoding applies once", "[mha][scale]") {
+TEST_CASE("softmax_scale_multiplier: applies once in a module", "[mha][scale]") {
   using Rope = posenc::Rope<posenc::HalfRotate>;
   const std::vector<double> w{1.0, 0.25};
   posenc::MultiHeadAttention<float, Rope> module({.model_dim = 8, .heads = 2},
@@ -157,7 +157,7 @@ TEST_CASE("softmax_scale_multiplier of a module's encoding applies once", "[mha]
   CHECK_THROWS_AS(run(0.25, 2), ConfigError);
 }
 
-TEST_CASE("a scale that the type of the arithmetic does not hold is refused",
+TEST_CASE("scale: rejected if the type of the arithmetic does not hold it",
           "[attention][scale][errors]") {
   const std::string name = "posenc::attention: ";
   const auto error = [](std::optional<double> scale, double multiplier) {

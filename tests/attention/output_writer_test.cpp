@@ -20,7 +20,7 @@ using posenc::detail::ArenaAllocator;
 using posenc::detail::SoftmaxState;
 using posenc::detail::Strip;
 
-TEMPLATE_LIST_TEST_CASE("outputs are weighted values over sums", "[attention][outputs]",
+TEMPLATE_LIST_TEST_CASE("outputs: are weighted values over sums", "[attention][outputs]",
                         tiers::Packs) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;

@@ -49,7 +49,7 @@ std::vector<TileVisibility> tiles_of(const Stage& stage, const typename Stage::B
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("rows of a block are its queries, head by head", "[attention][row_block]",
+TEMPLATE_LIST_TEST_CASE("QueryBlock: rows are its queries, head by head", "[attention][row_block]",
                         tiers::Packs) {
   using T = typename TestType::Real;
   using Stage = StageCase<typename TestType::Tier, T>;
@@ -92,7 +92,8 @@ TEMPLATE_LIST_TEST_CASE("rows of a block are its queries, head by head", "[atten
   CHECK(next == block.rows());
 }
 
-TEMPLATE_LIST_TEST_CASE("what a block sees of a tile", "[attention][row_block]", tiers::Packs) {
+TEMPLATE_LIST_TEST_CASE("QueryBlock: visible part of a tile", "[attention][row_block]",
+                        tiers::Packs) {
   using T = typename TestType::Real;
   using Stage = StageCase<typename TestType::Tier, T>;
   using Block = typename Stage::Block;
@@ -135,8 +136,8 @@ TEMPLATE_LIST_TEST_CASE("what a block sees of a tile", "[attention][row_block]",
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("rows that kernels can read stay in the tensor", "[attention][row_block]",
-                        tiers::Packs) {
+TEMPLATE_LIST_TEST_CASE("QueryBlock: rows that kernels can read stay in the tensor",
+                        "[attention][row_block]", tiers::Packs) {
   using T = typename TestType::Real;
   using Stage = StageCase<typename TestType::Tier, T>;
   using Block = typename Stage::Block;

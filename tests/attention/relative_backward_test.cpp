@@ -180,7 +180,7 @@ const std::vector<Shape>& shapes() {
   return all;
 }
 
-TEST_CASE("relative biases go back as differences say", "[relative][backward]") {
+TEST_CASE("RelativeBias gradients: equal finite differences", "[relative][backward]") {
   for (const Shape& shape : shapes()) {
     Call<double> call(shape);
     call.run(Eigen::DefaultDevice());
@@ -193,8 +193,7 @@ TEST_CASE("relative biases go back as differences say", "[relative][backward]") 
   }
 }
 
-TEST_CASE("gradients of relative biases have one set of bits on all devices",
-          "[relative][backward]") {
+TEST_CASE("RelativeBias gradients: the same bits on every device", "[relative][backward]") {
   Eigen::ThreadPool pool(3);
   const Eigen::ThreadPoolDevice device(&pool, 3);
   for (const Shape& shape : shapes()) {
@@ -210,7 +209,7 @@ TEST_CASE("gradients of relative biases have one set of bits on all devices",
   }
 }
 
-TEST_CASE("queries of a relative bias have gradients of 0 where heads have no channels",
+TEST_CASE("RelativeBias gradients: queries of heads without channels have gradients of 0",
           "[relative][backward]") {
   Shape shape;
   shape.dim = 0;
@@ -221,7 +220,7 @@ TEST_CASE("queries of a relative bias have gradients of 0 where heads have no ch
   CHECK(call.queries.gradient == std::vector<double>(call.queries.gradient.size()));
 }
 
-TEST_CASE("gradients of relative tables are added to, and can be left out",
+TEST_CASE("RelativeBias gradients: tables are added to, and can be left out",
           "[relative][backward]") {
   Call<double> call(shapes()[4]);
   call.run(Eigen::DefaultDevice());
@@ -237,7 +236,7 @@ TEST_CASE("gradients of relative tables are added to, and can be left out",
   CHECK(call.key_table.gradient[0] == Approx(2 * key_table[0]).margin(1e-12));
 }
 
-TEST_CASE("what nobody asks for of a relative bias changes no other gradient",
+TEST_CASE("RelativeBias gradients: what is left out changes no other gradient",
           "[relative][backward]") {
   for (const std::size_t n : {std::size_t{4}, std::size_t{6}}) {
     Call<double> all(shapes()[n]), some(shapes()[n]);
@@ -261,7 +260,7 @@ TEST_CASE("what nobody asks for of a relative bias changes no other gradient",
   }
 }
 
-TEST_CASE("a row of a relative table that nobody meets keeps its NaN to itself",
+TEST_CASE("RelativeBias gradients: NaN in a row of the table that no query meets stays there",
           "[relative][backward]") {
   // Keys after the query are masked, and their rows come first in this table.
   Call<double> call({1, 40, 40, 2, 2, 4, Causal::TopLeft, RelativeOrder::QueryMinusKey,
@@ -279,7 +278,7 @@ TEST_CASE("a row of a relative table that nobody meets keeps its NaN to itself",
   }
 }
 
-TEST_CASE("a packed sequence without queries has no part in a relative table's gradient",
+TEST_CASE("RelativeBias gradients: a packed sequence without queries adds nothing",
           "[relative][backward]") {
   Shape shape{1, 3, 3, 4, 2, 4};
   shape.table_heads = 4;
@@ -299,8 +298,7 @@ TEST_CASE("a packed sequence without queries has no part in a relative table's g
   CHECK(packed.q.gradient == alone.q.gradient);
 }
 
-TEST_CASE("gradients of relative biases have the shapes of what they are of",
-          "[relative][backward][errors]") {
+TEST_CASE("RelativeBias gradients: reject other shapes", "[relative][backward][errors]") {
   Call<float> call({});
   posenc::RelativeGradient<float> wrong = call.gradient();
   wrong.table.seq -= 1;

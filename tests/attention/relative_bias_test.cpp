@@ -60,7 +60,7 @@ void check(std::uint64_t seed, const Shape& shape, support::Random& random) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a relative bias adds products with its table", "[attention][relative]", float,
+TEMPLATE_TEST_CASE("RelativeBias: adds products with its table", "[attention][relative]", float,
                    double, Eigen::bfloat16) {
   support::Random random(1), of_tables(2);
   for (std::uint64_t seed = 1; seed <= support::sampled(150); ++seed) {
@@ -71,7 +71,7 @@ TEMPLATE_TEST_CASE("a relative bias adds products with its table", "[attention][
   }
 }
 
-TEST_CASE("a query's relative bias has the same bits in every cut", "[attention][relative]") {
+TEST_CASE("RelativeBias: a query has the same bits in every cut", "[attention][relative]") {
   constexpr Index tokens = 300;
   const std::vector<RelativeShape> shapes{
       {.rows = 33, .first = -16},
@@ -108,7 +108,7 @@ TEST_CASE("a query's relative bias has the same bits in every cut", "[attention]
   }
 }
 
-TEST_CASE("NaN in a relative table reaches those alone who see its distance",
+TEST_CASE("RelativeBias: NaN in the table reaches only what sees its distance",
           "[attention][relative]") {
   RandomCall<float> call(3, {1, 1, 1, 6, 6, 8, 8}, {.bias = true});
   auto& c = call.c;
@@ -124,7 +124,7 @@ TEST_CASE("NaN in a relative table reaches those alone who see its distance",
   for (Index i = 0; i < 6; ++i) CHECK(std::isnan(*c.out.view().row(0, i, 0)) == (i >= 4));
 }
 
-TEST_CASE("a relative bias that does not fit is refused before anything is written",
+TEST_CASE("RelativeBias: rejected before anything is written if it does not fit",
           "[attention][relative][errors]") {
   RandomCall<float> call(4, {2, 4, 2, 5, 5, 8, 8}, {.bias = true});
   auto& c = call.c;
@@ -191,7 +191,7 @@ TEST_CASE("a relative bias that does not fit is refused before anything is writt
   CHECK(untouched);
 }
 
-TEST_CASE("keys that a query does not see may be beyond a relative table",
+TEST_CASE("RelativeBias: keys that a query does not see may be beyond the table",
           "[attention][relative]") {
   constexpr Index count = 5;
   RandomCall<float> call(6, {1, 2, 1, count, count, 8, 8}, {.bias = true});
@@ -235,7 +235,7 @@ TEST_CASE("keys that a query does not see may be beyond a relative table",
         "the query at 0 attends to the key at 1");
 }
 
-TEST_CASE("a relative bias does not depend on the order of keys", "[attention][relative]") {
+TEST_CASE("RelativeBias: does not depend on the order of keys", "[attention][relative]") {
   // The first key is the farthest, 16 columns of the table and more from all others.
   constexpr Index keys = 5, dim = 4;
   const std::vector<Index> there{200, 3, 1, 4, 2}, back{2, 4, 1, 3, 200}, query{0};
@@ -263,7 +263,7 @@ TEST_CASE("a relative bias does not depend on the order of keys", "[attention][r
   CHECK(lse_of(k, there) == Approx(lse_of(reversed, back)).epsilon(1e-5));
 }
 
-TEST_CASE("what is added to heads gets the sum over tokens", "[relative]") {
+TEST_CASE("add_heads_gradient: is the sum over tokens", "[relative]") {
   std::vector<float> grad(2 * 3 * 2 * 2), gradient{1, 0, 0, 0};
   for (std::size_t i = 0; i < grad.size(); ++i) grad[i] = static_cast<float>(i % 4);
   posenc::add_heads_gradient(posenc::HeadsView<const float>{grad.data(), 2, 3, 2, 2},

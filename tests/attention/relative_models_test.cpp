@@ -92,7 +92,8 @@ const Numbers example_q{1, 0, 0, 1, 1, 1}, example_k{1, 2, 0, 1, -1, 1};
 
 }  // namespace
 
-TEST_CASE("Shaw's and Transformer-XL's scores of three tokens", "[attention][relative]") {
+TEST_CASE("RelativeBias: Shaw's and Transformer-XL's scores of three tokens",
+          "[attention][relative]") {
   const Numbers a{1, 0, 0, 0, 0, -1};
   const Numbers of_shaw =
       scores_of(tensor(example_q, 3, 2), tensor(example_k, 3, 2), {.causal = Causal::No},
@@ -127,7 +128,7 @@ TEST_CASE("Shaw's and Transformer-XL's scores of three tokens", "[attention][rel
                                  1.333985295, 2.671008748, 1.880703845, .9899494937}) < 1e-9);
 }
 
-TEST_CASE("Inkling's and DeBERTa's scores of a few tokens", "[attention][relative]") {
+TEST_CASE("RelativeBias: Inkling's and DeBERTa's scores of a few tokens", "[attention][relative]") {
   // The bank [2, 3] is passed as columns.
   const Numbers bank{1, .5, 2, 0, 3, -1}, r{.5, -1, 2, 1, 0, 1}, zeros(6);
   const Numbers of_inkling = scores_of(
@@ -151,7 +152,7 @@ TEST_CASE("Inkling's and DeBERTa's scores of a few tokens", "[attention][relativ
   CHECK(worst_difference(of_deberta, {1.061445555, .04082482905, .9797958971, .6531972647}) < 1e-9);
 }
 
-TEST_CASE("Shaw, Music Transformer and Inkling at random", "[attention][relative]") {
+TEST_CASE("RelativeBias: Shaw, Music Transformer and Inkling at random", "[attention][relative]") {
   constexpr Index queries = 70, keys = 200, heads = 4, dim = 12;
   support::Random random(1);
   Heads q = Heads::random(random, 1, queries, heads, dim),
@@ -203,7 +204,7 @@ TEST_CASE("Shaw, Music Transformer and Inkling at random", "[attention][relative
             expected(q, k, 1.0 / dim, 1, true, inkling)) < tolerance);
 }
 
-TEST_CASE("DeBERTa at random", "[attention][relative]") {
+TEST_CASE("RelativeBias: DeBERTa at random", "[attention][relative]") {
   constexpr Index tokens = 180, heads = 2, dim = 12;
   support::Random random(2);
   Heads q = Heads::random(random, 1, tokens, heads, dim),
@@ -232,7 +233,7 @@ TEST_CASE("DeBERTa at random", "[attention][relative]") {
 }
 
 // Complete example: the table is the projection of sinusoids of the distances.
-TEST_CASE("Transformer-XL and Conformer from sinusoids", "[attention][relative]") {
+TEST_CASE("RelativeBias: Transformer-XL and Conformer from sinusoids", "[attention][relative]") {
   constexpr Index heads = 2, dim = 6, width = 16, tokens = 60, memory = 90;
   support::Random random(3);
   for (const bool conformer : {false, true}) {

@@ -71,7 +71,7 @@ reference::TransformerXlHead random_head(support::Random& random, SinusoidalLayo
 
 }  // namespace
 
-TEST_CASE("Shaw's scores by hand", "[relative][reference]") {
+TEST_CASE("reference of RelativeBias: Shaw's scores by hand", "[relative][reference]") {
   const Matrix table(3, 2, {1, 0, 0, 0, 0, -1});
   const Positions places = positions_from(0, 3);
   const Matrix part = reference::shaw_part(three_queries, table, places, places);
@@ -86,8 +86,9 @@ TEST_CASE("Shaw's scores by hand", "[relative][reference]") {
   CHECK(reference::table_of_head(own, 1).values == three_keys.values);
 }
 
-TEST_CASE("Music Transformer's scores are Shaw's up to the query's own key",
-          "[relative][reference]") {
+TEST_CASE(
+    "reference of RelativeBias: Music Transformer's scores are Shaw's up to the query's own key",
+    "[relative][reference]") {
   const Positions places = positions_from(0, 3);
   const Matrix table(3, 2, {1, 0, 1, 0, 0, 0});
   check_printed(
@@ -103,7 +104,8 @@ TEST_CASE("Music Transformer's scores are Shaw's up to the query's own key",
         std::vector<double>{0, 1, 0});
 }
 
-TEST_CASE("Music Transformer's skewing is a choice of rows", "[relative][reference]") {
+TEST_CASE("reference of RelativeBias: Music Transformer's skewing is a choice of rows",
+          "[relative][reference]") {
   support::Random random(1);
   const Matrix q = random_matrix(random, 5, 4);
   const Positions places = positions_from(0, 5);
@@ -115,12 +117,12 @@ TEST_CASE("Music Transformer's skewing is a choice of rows", "[relative][referen
   }
 }
 
-TEST_CASE("the relative shift", "[relative][reference]") {
+TEST_CASE("reference of RelativeBias: the relative shift", "[relative][reference]") {
   CHECK(reference::relative_shift(Matrix(2, 3, {1, 2, 3, 4, 5, 6})).values ==
         std::vector<double>{2, 3, 0, 4, 5, 6});
 }
 
-TEST_CASE("sinusoids of a distance", "[relative][reference]") {
+TEST_CASE("reference of RelativeBias: sinusoids of a distance", "[relative][reference]") {
   reference::TransformerXlHead head;
   head.project.weight = Matrix(4, 4, {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1});
   check_printed(reference::relative_keys(head, {2}),
@@ -130,7 +132,8 @@ TEST_CASE("sinusoids of a distance", "[relative][reference]") {
                 Matrix(1, 4, {.9092974268, -.4161468365, .0199986667, .9998000067}));
 }
 
-TEST_CASE("Transformer-XL's and a Conformer's scores by hand", "[relative][reference]") {
+TEST_CASE("reference of RelativeBias: Transformer-XL's and a Conformer's scores by hand",
+          "[relative][reference]") {
   const Matrix printed(3, 3,
                        {1.272792206, -.279472072, -1.303347517, 2.204932821, 1.767766953,
                         1.333985295, 2.671008748, 1.880703845, .9899494937});
@@ -149,7 +152,8 @@ TEST_CASE("Transformer-XL's and a Conformer's scores by hand", "[relative][refer
   }
 }
 
-TEST_CASE("shifted scores are those of the distances", "[relative][reference]") {
+TEST_CASE("reference of RelativeBias: shifted scores are those of the distances",
+          "[relative][reference]") {
   support::Random random(2);
   const Matrix q = random_matrix(random, 4, 4), k = random_matrix(random, 7, 4);
   const auto xl = random_head(random, SinusoidalLayout::Concatenated);
@@ -167,7 +171,7 @@ TEST_CASE("shifted scores are those of the distances", "[relative][reference]") 
               reference::scaled_scores(queries, k, both_ways, 0.5), 6);
 }
 
-TEST_CASE("DeBERTa's buckets by hand", "[relative][reference]") {
+TEST_CASE("reference of RelativeBias: DeBERTa's buckets by hand", "[relative][reference]") {
   const Positions x{127, 128, 129, 130, 200, 300, 511, 512, -200};
   const Positions buckets{127, 128, 129, 130, 169, 207, 255, 256, -169};
   for (std::size_t n = 0; n < x.size(); ++n) {
@@ -191,7 +195,8 @@ TEST_CASE("DeBERTa's buckets by hand", "[relative][reference]") {
   }
 }
 
-TEST_CASE("DeBERTa's buckets in float are the exact ones", "[relative][reference]") {
+TEST_CASE("reference of RelativeBias: DeBERTa's buckets in float are the exact ones",
+          "[relative][reference]") {
   for (std::int64_t x = -1100; x <= 1100; ++x) {
     INFO(x);
     CHECK(reference::deberta_bucket(x, 256, 512) ==
@@ -199,7 +204,7 @@ TEST_CASE("DeBERTa's buckets in float are the exact ones", "[relative][reference
   }
 }
 
-TEST_CASE("DeBERTa's scores by hand", "[relative][reference]") {
+TEST_CASE("reference of RelativeBias: DeBERTa's scores by hand", "[relative][reference]") {
   const Matrix table(8, 2, {.1, 0, .2, .1, .3, .2, .4, -.3, .5, .3, -.2, .2, .1, .1, 0, .4});
   const Matrix q(2, 2, {1, 0, 0, 1}), k(2, 2, {1, 2, 0, 1});
   const Positions places{0, 1};
@@ -221,7 +226,8 @@ TEST_CASE("DeBERTa's scores by hand", "[relative][reference]") {
   CHECK(head.scale(2) == 0.5);
 }
 
-TEST_CASE("DeBERTa's distances end at the first and the last row", "[relative][reference]") {
+TEST_CASE("reference of RelativeBias: DeBERTa's distances end at the first and the last row",
+          "[relative][reference]") {
   const Matrix table(8, 1, {0, 1, 2, 3, 4, 5, 6, 7}), one(1, 1, {1});
   const reference::DebertaHead c2p{0, 4, table, {}}, p2c{0, 4, {}, table};
   for (std::int64_t x = -6; x <= 6; ++x) {
@@ -232,7 +238,7 @@ TEST_CASE("DeBERTa's distances end at the first and the last row", "[relative][r
   }
 }
 
-TEST_CASE("Inkling's relative logits by hand", "[relative][reference]") {
+TEST_CASE("reference of RelativeBias: Inkling's relative logits by hand", "[relative][reference]") {
   const Matrix bank(2, 3, {1, 2, 3, .5, 0, -1}), r(3, 2, {.5, -1, 2, 1, 0, 1});
   const Positions places = positions_from(0, 3);
   CHECK(reference::inkling_logits(r, bank).values ==
@@ -247,7 +253,7 @@ TEST_CASE("Inkling's relative logits by hand", "[relative][reference]") {
         std::vector<double>{0, 0, 0, 0, 2.5, 0, 0, 0, .5});
 }
 
-TEST_CASE("forgetting attention's bias by hand", "[relative][reference]") {
+TEST_CASE("reference of ForgettingBias: by hand", "[relative][reference]") {
   std::vector<double> log_gates;
   for (const double gate : {2., 0., -1.}) log_gates.push_back(reference::log_sigmoid(gate));
   check_printed(Matrix(1, 3, log_gates), Matrix(1, 3, {-.126928011, -.6931471806, -1.313261688}));
@@ -264,7 +270,7 @@ TEST_CASE("forgetting attention's bias by hand", "[relative][reference]") {
   CHECK(reference::log_sigmoid(50) == Approx(-std::exp(-50)).epsilon(1e-15));
 }
 
-TEST_CASE("CoPE's positions and what it adds by hand", "[relative][reference]") {
+TEST_CASE("reference of CoPE: positions and scores by hand", "[relative][reference]") {
   const std::vector<double> scores{0, 1, -1};
   check_printed(Matrix(1, 3, reference::cope_positions(scores, 3)),
                 Matrix(1, 3, {1.5, 1, .2689414214}));

@@ -16,7 +16,7 @@ using attention_test::RandomCall;
 using attention_test::RelativeCase;
 using attention_test::Shape;
 
-TEMPLATE_LIST_TEST_CASE("relative biases equal their description on every tier",
+TEMPLATE_LIST_TEST_CASE("RelativeBias: equals the reference on every tier",
                         "[attention][relative][tiers]", tiers::AllWith<float>) {
   support::Random random(8), of_tables(9);
   for (std::uint64_t seed = 1; seed <= support::sampled(80); ++seed) {

@@ -72,7 +72,8 @@ void fill(Heads<bfloat16>& x, support::Random& random, double range) {
 
 }  // namespace
 
-TEST_CASE("rounded probabilities are the nearest of bfloat16", "[attention][bfloat16]") {
+TEST_CASE("round_weights_to_bfloat16: probabilities are the nearest of bfloat16",
+          "[attention][bfloat16]") {
   // One query and two keys: the probabilities before their division are 1 and exp(-score).
   for (const float score : {0.25F, 0.7F, 1.0F, 3.5F, 10.0F, 60.0F}) {
     Case<bfloat16> c({1, 1, 1, 1, 2, 1, 2}, 1);
@@ -103,7 +104,7 @@ TEST_CASE("rounded probabilities are the nearest of bfloat16", "[attention][bflo
   }
 }
 
-TEST_CASE("rounded probabilities give the same bits from tensors, caches and in any type of query",
+TEST_CASE("RoundedToBfloat16: the same bits from tensors, caches and in any type of query",
           "[attention][bits][bfloat16]") {
   support::Random random(1);
   for (const Index queries : {1, 3, 40}) {
@@ -143,7 +144,7 @@ TEST_CASE("rounded probabilities give the same bits from tensors, caches and in 
   }
 }
 
-TEST_CASE("rounded probabilities give the same bits in any cut, tiny values and all",
+TEST_CASE("RoundedToBfloat16: the same bits in any cut, tiny values and all",
           "[attention][bits][bfloat16]") {
   support::Random random(2);
   for (const double range : {2.0, 64.0, 130.0}) {
@@ -172,7 +173,7 @@ TEST_CASE("rounded probabilities give the same bits in any cut, tiny values and 
   }
 }
 
-TEST_CASE("a masked value that is not finite changes no bit beside rounded probabilities",
+TEST_CASE("RoundedToBfloat16: a masked value that is not finite changes no bit",
           "[attention][bits][bfloat16]") {
   support::Random random(3);
   constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -209,7 +210,7 @@ TEST_CASE("a masked value that is not finite changes no bit beside rounded proba
   }
 }
 
-TEST_CASE("rounding probabilities changes no log-sum-exp, returned probability or gradient",
+TEST_CASE("RoundedToBfloat16: changes no log-sum-exp, returned probability or gradient",
           "[attention][bfloat16]") {
   const Shape shape{1, 4, 2, 9, 150, 24, 40};
   const auto results = [&](Probabilities probabilities) {
@@ -234,7 +235,7 @@ TEST_CASE("rounding probabilities changes no log-sum-exp, returned probability o
   CHECK(results(Probabilities::RoundedToBfloat16) == results(Probabilities::Unrounded));
 }
 
-TEST_CASE("rounded probabilities need values of bfloat16", "[attention][errors]") {
+TEST_CASE("RoundedToBfloat16: needs values of bfloat16", "[attention][errors]") {
   const auto check = [](auto number) {
     using T = decltype(number);
     Case<T> c({1, 2, 1, 3, 4, 8, 8}, 1);

@@ -48,7 +48,7 @@ struct CountedBias {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("scores of a block are those of the reference", "[attention][scores]",
+TEMPLATE_LIST_TEST_CASE("scores: of a block equal the reference", "[attention][scores]",
                         tiers::Packs) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;

@@ -57,7 +57,7 @@ HeadsView<float> without_seq_stride(HeadsView<float> x) {
 
 }  // namespace
 
-TEST_CASE("attention refuses outputs that share memory with themselves", "[attention][strides]") {
+TEST_CASE("attention: rejects outputs whose rows share memory", "[attention][strides]") {
   std::vector<float> data(24, 1.0F), out(24, 7.0F);
   const HeadsView<float> q = heads_of(data), good = heads_of(out);
   const HeadsView<float> flat = without_seq_stride(good);
@@ -88,7 +88,7 @@ TEST_CASE("attention refuses outputs that share memory with themselves", "[atten
   refuses(out, "lse_a", "head_stride", [&] { merge(heads_of(other), lse, q, good_lse); });
 }
 
-TEST_CASE("the stride of a single key may be anything", "[attention][strides]") {
+TEST_CASE("attention: the stride of a single key is free", "[attention][strides]") {
   std::vector<float> data(16);
   for (std::size_t n = 0; n < data.size(); ++n) data[n] = static_cast<float>(n);
   std::vector<float> dense(16), out(16);
@@ -104,7 +104,7 @@ TEST_CASE("the stride of a single key may be anything", "[attention][strides]") 
   }
 }
 
-TEST_CASE("attention reads broadcast keys and values", "[attention][strides]") {
+TEST_CASE("attention: reads broadcast keys and values", "[attention][strides]") {
   std::vector<float> data(24), out(24), expected(24), repeated;
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i % 5) - 2;
   for (Index s = 0; s < 3; ++s) repeated.insert(repeated.end(), data.begin(), data.begin() + 8);
@@ -115,7 +115,7 @@ TEST_CASE("attention reads broadcast keys and values", "[attention][strides]") {
   CHECK(out == expected);
 }
 
-TEMPLATE_TEST_CASE("projections and the module refuse tokens that share memory",
+TEMPLATE_TEST_CASE("Linear and MultiHeadAttention: reject tokens that share memory",
                    "[attention][strides]", posenc::Linear<float>, posenc::FixedOrderLinear<float>) {
   std::vector<float> data(24, 1.0F), out(24, 7.0F);
   const EmbeddingsView<float> x{.data = data.data(), .batch = 1, .seq = 3, .dim = 8};

@@ -19,7 +19,7 @@ using posenc::detail::KeyRange;
 using posenc::detail::panel_lanes;
 using posenc::detail::tile_keys;
 
-TEMPLATE_LIST_TEST_CASE("tiles of tensors hold the keys and values that are seen",
+TEMPLATE_LIST_TEST_CASE("TensorKvSource: tiles hold the keys and values that are seen",
                         "[attention][source]", tiers::Packs) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;

@@ -68,7 +68,7 @@ static_assert(posenc::TokenBias<CheckedBias, float>);
 
 }  // namespace
 
-TEST_CASE("a bias of tokens checks every sequence", "[attention][scores]") {
+TEST_CASE("TokenBias: every sequence is checked", "[attention][scores]") {
   support::Random random(4);
   auto x = support::Heads<float>::random(random, 3, 2, 1, 4), out = x;
   std::vector<Index> checked;
@@ -77,7 +77,7 @@ TEST_CASE("a bias of tokens checks every sequence", "[attention][scores]") {
   CHECK(checked == std::vector<Index>{0, 1, 2});
 }
 
-TEST_CASE("a bias of tokens is told which they are", "[attention][scores]") {
+TEST_CASE("TokenBias: gets the tokens of each tile", "[attention][scores]") {
   support::Random random(1);
   for (std::uint64_t seed = 1; seed <= support::sampled(120); ++seed) {
     const Shape shape =
@@ -99,8 +99,7 @@ TEST_CASE("a bias of tokens is told which they are", "[attention][scores]") {
   }
 }
 
-TEST_CASE("a module takes a relative bias, and decodes with it as in one pass",
-          "[attention][mha][relative]") {
+TEST_CASE("RelativeBias: in a module, decoding equals one pass", "[attention][mha][relative]") {
   constexpr Index tokens = 140, width = 16, heads = 2;
   support::Random random(2);
   auto table = support::Heads<float>::random(random, 1, 65, 1, 8);

@@ -70,7 +70,7 @@ double largest_difference(Heads<double> a, Heads<double> b) {
 
 }  // namespace
 
-TEST_CASE("an output that is turned back, by hand", "[attention][rope]") {
+TEST_CASE("inverse of the output: by hand", "[attention][rope]") {
   // One pair that rotates by 1 rad per token; the probabilities 0.25 and 0.75 are set by a bias.
   const Rope<Interleaved> rope(posenc::Frequencies::from_inv_freq({1.0}));
   std::vector<double> q{0, 0}, k{1, 0, 0, 1}, bias{std::log(0.25), std::log(0.75)}, out(2);
@@ -87,7 +87,8 @@ TEST_CASE("an output that is turned back, by hand", "[attention][rope]") {
   CHECK(out[1] == Approx(0.5226756433).epsilon(1e-9));
 }
 
-TEST_CASE("each value is turned by its distance alone", "[attention][rope]") {
+TEST_CASE("inverse of the output: each value is rotated by its distance alone",
+          "[attention][rope]") {
   support::Random random(1);
   auto q = Heads<double>::random(random, 1, queries, heads, dim);
   auto k = Heads<double>::random(random, 1, keys, 1, dim);
@@ -120,7 +121,7 @@ TEST_CASE("each value is turned by its distance alone", "[attention][rope]") {
   }
 }
 
-TEST_CASE("what is turned back knows no absolute position", "[attention][rope]") {
+TEST_CASE("inverse of the output: does not depend on absolute positions", "[attention][rope]") {
   support::Random random(2);
   const auto q = Heads<double>::random(random, 1, queries, heads, dim);
   const auto k = Heads<double>::random(random, 1, keys, 1, dim);
@@ -132,7 +133,7 @@ TEST_CASE("what is turned back knows no absolute position", "[attention][rope]")
                         q, k, 0)) > 1e-3);
 }
 
-TEST_CASE("the last step turns back for gradients as rotation does", "[attention][rope]") {
+TEST_CASE("inverse of the output: its gradient is that of rotation", "[attention][rope]") {
   support::Random random(3);
   auto x = Heads<double>::random(random, 1, queries, heads, dim);
   auto g = Heads<double>::random(random, 1, queries, heads, dim);

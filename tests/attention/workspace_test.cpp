@@ -20,8 +20,9 @@ using posenc::AttentionWorkspace;
 using posenc::Causal;
 using posenc::Index;
 
-TEMPLATE_LIST_TEST_CASE("a call allocates nothing when its workspace has served one like it",
-                        "[attention][workspace]", attention_test::Scalars) {
+TEMPLATE_LIST_TEST_CASE(
+    "workspace: a call allocates nothing when its workspace has served one like it",
+    "[attention][workspace]", attention_test::Scalars) {
   using T = TestType;
   for (const Variant& variant : attention_test::variants()) {
     INFO(variant.name);
@@ -70,7 +71,7 @@ struct Witness {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("a bias sees nothing of what a workspace held before",
+TEMPLATE_LIST_TEST_CASE("workspace: a bias sees nothing of earlier contents",
                         "[attention][workspace]", attention_test::Scalars) {
   using T = TestType;
   for (const Index kv_heads : {Index{2}, Index{16}}) {
@@ -92,7 +93,7 @@ TEMPLATE_LIST_TEST_CASE("a bias sees nothing of what a workspace held before",
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("outputs hold nothing of what a workspace held before",
+TEMPLATE_LIST_TEST_CASE("workspace: outputs hold nothing of earlier contents",
                         "[attention][workspace]", attention_test::Scalars) {
   using T = TestType;
   // Queries that see keys of the first tile, of later tiles only, or none.
@@ -117,7 +118,7 @@ TEMPLATE_LIST_TEST_CASE("outputs hold nothing of what a workspace held before",
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("one workspace serves calls of any shape", "[attention][workspace]",
+TEMPLATE_LIST_TEST_CASE("workspace: serves calls of any shape", "[attention][workspace]",
                         attention_test::Scalars) {
   using T = TestType;
   AttentionWorkspace workspace;
@@ -137,7 +138,7 @@ TEMPLATE_LIST_TEST_CASE("one workspace serves calls of any shape", "[attention][
   CHECK(workspace.bytes() == bytes);
 }
 
-TEST_CASE("the workspace does not grow with the sequence", "[attention][workspace]") {
+TEST_CASE("workspace: does not grow with the sequence", "[attention][workspace]") {
   std::vector<std::size_t> sizes;
   // Four and eight of the longest blocks, because shorter sequences need less memory.
   for (const Index length : {1152, 2304}) {
@@ -150,7 +151,7 @@ TEST_CASE("the workspace does not grow with the sequence", "[attention][workspac
   CHECK(sizes[1] < std::size_t{1} << 20);
 }
 
-TEST_CASE("scratch arenas have a count that is not negative", "[attention][workspace][errors]") {
+TEST_CASE("ScratchArenas: the count is not negative", "[attention][workspace][errors]") {
   posenc::detail::ScratchArenas arenas;
   CHECK(support::message_of<posenc::ShapeError>([&] { arenas.reserve(-1, 8); }) ==
         "posenc::ScratchArenas::reserve: arenas must not be negative but are -1");

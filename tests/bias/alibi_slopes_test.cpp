@@ -50,7 +50,7 @@ std::vector<double> multiples(double step, int count, int by = 1) {
 
 }  // namespace
 
-TEST_CASE("slopes equal the reference for 1 to 199 heads", "[alibi]") {
+TEST_CASE("alibi_slopes: equal the reference for 1 to 199 heads", "[alibi]") {
   for (Index heads = 1; heads < 200; ++heads) {
     for (const double max_bias : {8.0, 4.0, 16.0, 7.3}) {
       INFO(heads << " heads, max_bias " << max_bias);
@@ -59,7 +59,7 @@ TEST_CASE("slopes equal the reference for 1 to 199 heads", "[alibi]") {
   }
 }
 
-TEST_CASE("slopes of known models", "[alibi]") {
+TEST_CASE("alibi_slopes: known models", "[alibi]") {
   CHECK(alibi_slopes(1) == std::vector<double>{1.0 / 256});
   CHECK(alibi_slopes(8) == std::vector<double>{1.0 / 2, 1.0 / 4, 1.0 / 8, 1.0 / 16, 1.0 / 32,
                                                1.0 / 64, 1.0 / 128, 1.0 / 256});
@@ -78,7 +78,8 @@ TEST_CASE("slopes of known models", "[alibi]") {
   CHECK(alibi_slopes(71)[70] == Approx(std::pow(2.0, -0.8125)).epsilon(1e-15));
 }
 
-TEST_CASE("max_bias is the exponent of the smallest slope of a power of two", "[alibi]") {
+TEST_CASE("alibi_slopes: max_bias is the exponent of the smallest slope of a power of two",
+          "[alibi]") {
   CHECK(alibi_slopes(4, 4) == std::vector<double>{0.5, 0.25, 0.125, 0.0625});
   CHECK(alibi_slopes(4, 16) == std::vector<double>{0x1p-4, 0x1p-8, 0x1p-12, 0x1p-16});
   CHECK(agree(alibi_slopes(3, 16), {0x1p-8, 0x1p-16, 0x1p-4}));
@@ -86,7 +87,7 @@ TEST_CASE("max_bias is the exponent of the smallest slope of a power of two", "[
         alibi_slopes(4, 16));
 }
 
-TEST_CASE("slopes need heads and a positive max_bias", "[alibi][errors]") {
+TEST_CASE("alibi_slopes: need heads and a positive max_bias", "[alibi][errors]") {
   const std::string name = "posenc::alibi_slopes: ";
   CHECK(message_of<ConfigError>([] { alibi_slopes(0); }) ==
         name + "heads must be set and positive but is 0");

@@ -71,7 +71,7 @@ reference::AlibiForm reference_form(AlibiForm form) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("the bias is added to the scores of a tile", "[alibi]", float, double) {
+TEMPLATE_TEST_CASE("Alibi: is added to the scores of a tile", "[alibi]", float, double) {
   using Real = TestType;
   const Values queries{5, 6, 9, -2, 0.5}, keys{0, 1, 2, 3, 4, 5, 100, -7.25};
   for (const auto form : {AlibiForm::Causal, AlibiForm::Symmetric}) {
@@ -111,7 +111,7 @@ TEMPLATE_TEST_CASE("the bias is added to the scores of a tile", "[alibi]", float
   }
 }
 
-TEST_CASE("causal and symmetric agree where keys are not after the query", "[alibi]") {
+TEST_CASE("Alibi: causal and symmetric forms agree where keys are not after the query", "[alibi]") {
   const Values positions = run(0, 6);
   Tile<double> causal(6, 6), symmetric(6, 6);
   Alibi({.heads = 2, .form = AlibiForm::Causal}).add(1, positions, positions, causal.view());
@@ -125,7 +125,7 @@ TEST_CASE("causal and symmetric agree where keys are not after the query", "[ali
   }
 }
 
-TEMPLATE_TEST_CASE("a decoded row has the bits of the last prefilled one", "[alibi]", float,
+TEMPLATE_TEST_CASE("Alibi: a decoded row has the bits of the last prefilled one", "[alibi]", float,
                    double) {
   const Alibi alibi({.heads = 3, .form = AlibiForm::Causal});
   const Values all = run(1000, 7);
@@ -136,7 +136,7 @@ TEMPLATE_TEST_CASE("a decoded row has the bits of the last prefilled one", "[ali
   CHECK(support::same_bits(prefill.view().row(6), decode.view().row(6), 7));
 }
 
-TEMPLATE_TEST_CASE("any cut into tiles gives the same bits", "[alibi]", float, double) {
+TEMPLATE_TEST_CASE("Alibi: any cut into tiles gives the same bits", "[alibi]", float, double) {
   using Real = TestType;
   const Index queries = 9, keys = 11;
   const Values query_positions = run(40, queries), key_positions = run(38, keys);
@@ -163,13 +163,13 @@ TEMPLATE_TEST_CASE("any cut into tiles gives the same bits", "[alibi]", float, d
   }
 }
 
-TEMPLATE_TEST_CASE("ALiBi's scores do not depend on the tile", "[alibi]", float, double) {
+TEMPLATE_TEST_CASE("Alibi: scores do not depend on the tile", "[alibi]", float, double) {
   for (const auto form : {AlibiForm::Causal, AlibiForm::Symmetric}) {
     tiles::check_single_scores<TestType>(Alibi({.heads = 5, .form = form, .scale = 0.3}), 4);
   }
 }
 
-TEST_CASE("slopes of the user's own are used as given", "[alibi]") {
+TEST_CASE("Alibi: given slopes are used as they are", "[alibi]") {
   const Alibi alibi({0.3, 0.0, -2.5}, AlibiForm::Causal, 0.5);
   CHECK(alibi.heads() == 3);
   CHECK(alibi.slopes() == Values{0.3, 0.0, -2.5});
@@ -182,7 +182,7 @@ TEST_CASE("slopes of the user's own are used as given", "[alibi]") {
   }
 }
 
-TEST_CASE("a bias is that of the distance with all its bits", "[alibi]") {
+TEST_CASE("Alibi: the bias has all bits of the distance", "[alibi]") {
   const posenc::Alibi bias({1}, posenc::AlibiForm::Causal);
   const double query = 1 + 0x1p-52, key = 0;
   double score = 0;
@@ -190,7 +190,7 @@ TEST_CASE("a bias is that of the distance with all its bits", "[alibi]") {
   CHECK(score == -1 - 0x1p-52);
 }
 
-TEST_CASE("the bias is the same at positions moved together", "[alibi]") {
+TEST_CASE("Alibi: the same at positions moved together", "[alibi]") {
   const Alibi alibi({.heads = 4, .form = AlibiForm::Symmetric});
   for (const Index shift : {Index{1}, Index{1} << 40, -(Index{1} << 33)}) {
     Tile<float> here(4, 6), there(4, 6);
@@ -200,7 +200,7 @@ TEST_CASE("the bias is the same at positions moved together", "[alibi]") {
   }
 }
 
-TEMPLATE_TEST_CASE("ALiBi's gradient equals finite differences", "[alibi]", float, double) {
+TEMPLATE_TEST_CASE("Alibi: gradient equals finite differences", "[alibi]", float, double) {
   using Real = TestType;
   const Values queries{3, 4, 8}, keys{0, 1, 2, 3, 9};
   for (const auto form : {AlibiForm::Causal, AlibiForm::Symmetric}) {
@@ -233,7 +233,7 @@ TEMPLATE_TEST_CASE("ALiBi's gradient equals finite differences", "[alibi]", floa
   }
 }
 
-TEST_CASE("a bias of 0 makes 0 of a score of -0, whatever the keys beside it", "[alibi]") {
+TEST_CASE("Alibi: 0 makes 0 of a score of -0, whatever the keys beside it", "[alibi]") {
   for (const AlibiForm form : {AlibiForm::Causal, AlibiForm::Symmetric}) {
     for (const double slope : {0.0, -0.0, 0.1, -0.1}) {
       const Alibi alibi(Values{slope}, form, 0.3);
@@ -254,7 +254,7 @@ TEST_CASE("a bias of 0 makes 0 of a score of -0, whatever the keys beside it", "
   }
 }
 
-TEST_CASE("empty tiles are legal", "[alibi]") {
+TEST_CASE("Alibi: empty tiles are legal", "[alibi]") {
   const Alibi alibi({.heads = 1, .form = AlibiForm::Causal});
   const Values none, two{0, 1};
   CHECK_NOTHROW(alibi.add(0, none, two, MatrixView<float>{nullptr, 0, 2, 2}));
@@ -265,7 +265,7 @@ TEST_CASE("empty tiles are legal", "[alibi]") {
   CHECK(Alibi(Values{}, AlibiForm::Symmetric).heads() == 0);
 }
 
-TEST_CASE("Alibi checks its settings", "[alibi][errors]") {
+TEST_CASE("Alibi: checks its settings", "[alibi][errors]") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   CHECK(message_of<ConfigError>([] { Alibi({.form = AlibiForm::Causal}); }) ==
         "posenc::alibi_slopes: heads must be set and positive but is 0");
@@ -283,7 +283,7 @@ TEST_CASE("Alibi checks its settings", "[alibi][errors]") {
         "posenc::Alibi: scale must be finite but is nan");
 }
 
-TEST_CASE("Alibi checks head and tile before it writes", "[alibi][errors]") {
+TEST_CASE("Alibi: checks head and tile before it writes", "[alibi][errors]") {
   const Alibi alibi({.heads = 4, .form = AlibiForm::Causal});
   const Values two = run(0, 2), three = run(0, 3);
   auto tile = random_tile<float>(5, 2, 3);

@@ -20,7 +20,7 @@ using posenc::Index;
 using posenc::MatrixView;
 using support::Bytes;
 
-TEST_CASE("gradients of biases are summed alike on every device", "[bias][threads]") {
+TEST_CASE("gradients of biases: the same bits on every device", "[bias][threads]") {
   constexpr Index keys = 40, heads = 2;
   const posenc::Alibi alibi({.heads = heads, .form = posenc::AlibiForm::Symmetric});
   const posenc::Kerple logarithm(

@@ -28,7 +28,7 @@ T expected(double distance, double weight, bool symmetric) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("consecutive on every tier", "[simd][distances]", tiers::All) {
+TEMPLATE_LIST_TEST_CASE("count_leading_consecutive: every tier", "[simd][distances]", tiers::All) {
   const auto consecutive = [](const Values& x) {
     return posenc::detail::are_consecutive<TestType>(std::span(x));
   };
@@ -58,7 +58,7 @@ TEMPLATE_LIST_TEST_CASE("consecutive on every tier", "[simd][distances]", tiers:
   }
 }
 
-TEST_CASE("count_leading_consecutive counts integers that ascend by one", "[distances]") {
+TEST_CASE("count_leading_consecutive: integers that ascend by one", "[distances]") {
   using posenc::detail::count_leading_consecutive;
   CHECK(count_leading_consecutive(run(3, 5), 32) == 5);
   CHECK(count_leading_consecutive(run(3, 5), 4) == 4);
@@ -68,7 +68,7 @@ TEST_CASE("count_leading_consecutive counts integers that ascend by one", "[dist
   CHECK(count_leading_consecutive(Values{0, 1, 2, 0, 1}, 32) == 3);
 }
 
-TEST_CASE("consecutive queries share as many distances as they need", "[distances]") {
+TEST_CASE("add_toeplitz: consecutive queries share as many distances as they need", "[distances]") {
   // 17 rows of 20 keys, padded to 32, begin up to 16 values after the first.
   const Values keys = run(3, 20), queries = run(40, 17);
   Index count = 0;
@@ -82,7 +82,7 @@ TEST_CASE("consecutive queries share as many distances as they need", "[distance
   CHECK(count == 48);
 }
 
-TEMPLATE_LIST_TEST_CASE("alibi_values on every tier", "[simd][distances]", tiers::Packs) {
+TEMPLATE_LIST_TEST_CASE("alibi_values: every tier", "[simd][distances]", tiers::Packs) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
   INFO(Tier::name);
@@ -109,7 +109,7 @@ TEMPLATE_LIST_TEST_CASE("alibi_values on every tier", "[simd][distances]", tiers
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("add_values on every tier", "[simd][distances]", tiers::Packs) {
+TEMPLATE_LIST_TEST_CASE("add_values: every tier", "[simd][distances]", tiers::Packs) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
   INFO(Tier::name);
@@ -134,7 +134,7 @@ TEMPLATE_LIST_TEST_CASE("add_values on every tier", "[simd][distances]", tiers::
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("add_toeplitz on every tier", "[simd][distances]", tiers::Packs) {
+TEMPLATE_LIST_TEST_CASE("add_toeplitz: every tier", "[simd][distances]", tiers::Packs) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
   INFO(Tier::name);
@@ -159,7 +159,8 @@ TEMPLATE_LIST_TEST_CASE("add_toeplitz on every tier", "[simd][distances]", tiers
   }
 }
 
-TEMPLATE_TEST_CASE("every score gets the value of its own distance", "[distances]", float, double) {
+TEMPLATE_TEST_CASE("distances: every score gets the value of its own distance", "[distances]",
+                   float, double) {
   using Real = TestType;
   for (const auto& [queries, keys] : {std::pair<Values, Values>{run(40, 70), run(3, 2500)},
                                       {run(0, 1), run(5, 1300)},

@@ -23,7 +23,7 @@ const FireParameters step{.c = 0.5,
 
 }  // namespace
 
-TEST_CASE("FIRE's parameters are added number by number", "[fire]") {
+TEST_CASE("FireParameters: are added number by number", "[fire]") {
   FireParameters sum{.c = 1,
                      .threshold = 10,
                      .hidden_weight = {0.25, -2},
@@ -41,7 +41,7 @@ TEST_CASE("FIRE's parameters are added number by number", "[fire]") {
   CHECK(sum.hidden_bias == Values{7, 9});
 }
 
-TEST_CASE("FIRE's parameters of another shape are not added", "[fire][errors]") {
+TEST_CASE("FireParameters: another shape is rejected", "[fire][errors]") {
   for (Values FireParameters::*const list :
        {&FireParameters::hidden_weight, &FireParameters::hidden_bias,
         &FireParameters::output_weight, &FireParameters::output_bias}) {

@@ -50,7 +50,7 @@ FireParameters random_parameters(std::uint64_t seed, std::size_t width, std::siz
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("FIRE equals the reference", "[fire]", float, double) {
+TEMPLATE_TEST_CASE("Fire: equals the reference", "[fire]", float, double) {
   using Real = TestType;
   for (const std::size_t width : {1U, 5U, 32U}) {
     const FireParameters p = random_parameters(width, width, 3, 64);
@@ -81,7 +81,7 @@ TEMPLATE_TEST_CASE("FIRE equals the reference", "[fire]", float, double) {
   }
 }
 
-TEST_CASE("FIRE reads the positions that it is given alone", "[fire]") {
+TEST_CASE("Fire: reads only the positions that it is given", "[fire]") {
   const Fire fire(random_parameters(3, 8, 1, 4));
   const Values values = run(20, 21);
   support::Guarded<double> memory(21);
@@ -97,7 +97,7 @@ TEST_CASE("FIRE reads the positions that it is given alone", "[fire]") {
   }
 }
 
-TEST_CASE("FIRE's units are the numbers of its lists alone", "[fire]") {
+TEST_CASE("Fire: units are the numbers of its lists", "[fire]") {
   support::Guarded<double> weight(2), bias(2);
   const double *w = std::copy_n(Values{1, -2}.begin(), 2, weight.last(2)) - 2,
                *b = std::copy_n(Values{-0.5, 1.5}.begin(), 2, bias.last(2)) - 2;
@@ -110,19 +110,19 @@ TEST_CASE("FIRE's units are the numbers of its lists alone", "[fire]") {
   CHECK(segments.active_segments(1).end == 2);
 }
 
-TEST_CASE("epsilon is added to the normaliser", "[fire]") {
+TEST_CASE("Fire: epsilon is added to the normaliser", "[fire]") {
   const FireParameters p = random_parameters(1, 8, 1, 4);
   const double bias = tiles::added<double>(Fire(p, 0.5), 0, Values{9}, Values{2})[0];
   CHECK(bias == Approx(reference::fire_bias(p, 0.5, 0, 9, 2)).epsilon(1e-13));
   CHECK(bias != Approx(reference::fire_bias(p, 1e-6, 0, 9, 2)).epsilon(1e-6));
 }
 
-TEMPLATE_TEST_CASE("FIRE's scores do not depend on the tile", "[fire]", float, double) {
+TEMPLATE_TEST_CASE("Fire: scores do not depend on the tile", "[fire]", float, double) {
   tiles::check_single_scores<TestType>(Fire(random_parameters(7, 32, 2, 512)), 1);
   tiles::check_single_scores<TestType>(Fire(random_parameters(8, 16, 1, 10)), 0);
 }
 
-TEMPLATE_TEST_CASE("FIRE's gradient equals finite differences", "[fire]", float, double) {
+TEMPLATE_TEST_CASE("Fire: gradient equals finite differences", "[fire]", float, double) {
   using Real = TestType;
   const FireParameters p = random_parameters(11, 6, 2, 5.5);
   const Values queries{3, 4, 8, 20}, keys{0, 1, 2, 3, 9};
@@ -174,7 +174,7 @@ TEMPLATE_TEST_CASE("FIRE's gradient equals finite differences", "[fire]", float,
   check_all(&FireParameters::output_bias);
 }
 
-TEST_CASE("FIRE checks its settings", "[fire][errors]") {
+TEST_CASE("Fire: checks its settings", "[fire][errors]") {
   const FireParameters good = random_parameters(1, 4, 2, 512);
   const auto refuse = [&](const auto& spoil) {
     FireParameters bad = good;
@@ -199,8 +199,7 @@ TEST_CASE("FIRE checks its settings", "[fire][errors]") {
         name + "epsilon must be finite and not negative but is -1");
 }
 
-TEMPLATE_TEST_CASE("FIRE: a position that is no number is its key's own affair", "[fire]", float,
-                   double) {
+TEMPLATE_TEST_CASE("Fire: a position that is NaN reaches its key alone", "[fire]", float, double) {
   using T = TestType;
   const Fire fire(random_parameters(1, 8, 1, 100));
   for (const double odd :
@@ -223,7 +222,7 @@ TEMPLATE_TEST_CASE("FIRE: a position that is no number is its key's own affair",
   }
 }
 
-TEST_CASE("FIRE checks head, tile and gradient before it writes", "[fire][errors]") {
+TEST_CASE("Fire: checks head, tile and gradient before it writes", "[fire][errors]") {
   const Fire fire(random_parameters(1, 4, 2, 512));
   std::vector<float> scores(6, 5);
   const MatrixView<float> tile{scores.data(), 2, 3, 3};

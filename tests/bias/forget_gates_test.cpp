@@ -43,7 +43,7 @@ std::vector<double> sums_of(const ForgetGates& gates, Index sequence) {
 
 }  // namespace
 
-TEST_CASE("a ragged append of gates is an append for each sequence", "[bias][forgetting]") {
+TEST_CASE("ForgetGates: a ragged append is an append for each sequence", "[bias][forgetting]") {
   const auto z = logits(12, 1);
   ForgetGates each(3, heads), ragged(3, heads), ragged_log(3, heads), each_log(3, heads);
   ForgetGates ragged_short(3, heads), ragged_log_short(3, heads);
@@ -67,7 +67,7 @@ TEST_CASE("a ragged append of gates is an append for each sequence", "[bias][for
   CHECK(ragged.length(1) == 7);
 }
 
-TEST_CASE("a ring of keys and its gates, saved and restored, go on with their bits",
+TEST_CASE("ForgetGates: a ring of keys and its gates, saved and restored, continue with their bits",
           "[bias][forgetting]") {
   constexpr Index tokens = 400, dim = 4, saved_at = 300;
   support::Random random(2);
@@ -105,8 +105,7 @@ TEST_CASE("a ring of keys and its gates, saved and restored, go on with their bi
   CHECK(same);
 }
 
-TEST_CASE("what is left when gates are erased are the gates of the other tokens",
-          "[bias][forgetting]") {
+TEST_CASE("ForgetGates: erasing leaves the gates of the other tokens", "[bias][forgetting]") {
   const auto z = logits(9, 4);
   for (const Index first : {0, 3, 6}) {
     for (const Index count : {0, 1, 3}) {
@@ -129,7 +128,7 @@ TEST_CASE("what is left when gates are erased are the gates of the other tokens"
   }
 }
 
-TEST_CASE("gates are erased where a sequence does not begin with token 0", "[bias][forgetting]") {
+TEST_CASE("ForgetGates: erase where a sequence does not begin with token 0", "[bias][forgetting]") {
   for (const Index first : {20, 21, 24}) {
     CAPTURE(first);
     std::vector<double> sums(9 * heads);
@@ -151,7 +150,7 @@ TEST_CASE("gates are erased where a sequence does not begin with token 0", "[bia
   }
 }
 
-TEST_CASE("the only head's gates are erased after the first token", "[bias][forgetting]") {
+TEST_CASE("ForgetGates: erase the only head's gates after the first token", "[bias][forgetting]") {
   double sums[] = {1, 3, 7, 15};
   ForgetGates gates(1, 1);
   gates.restore(0, 0, {sums, 1, 4, 1});
@@ -160,7 +159,7 @@ TEST_CASE("the only head's gates are erased after the first token", "[bias][forg
   CHECK(gates.sums(0, 2)[0] == 13);
 }
 
-TEST_CASE("gates that cannot be appended, saved, restored or erased leave all as it was",
+TEST_CASE("ForgetGates: rejected calls of append, save, restore and erase change nothing",
           "[bias][forgetting][errors]") {
   const auto z = logits(6, 5);
   ForgetGates gates(2, heads);

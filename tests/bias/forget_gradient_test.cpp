@@ -62,7 +62,7 @@ void add(const ForgettingBias& bias, Index sequence, Index head, Index i, Index 
 
 }  // namespace
 
-TEST_CASE("the gradient of three gates", "[bias][forgetting]") {
+TEST_CASE("forget_gradient: three gates by hand", "[bias][forgetting]") {
   // Scores (0, -), (1, 0) and (2, 0), (2, 1) of the worked bias; ln f of token t counts where j < t
   // <= i.
   const std::vector<double> z{2, 0, -1}, grad{7, 0, 0, 2, 5, 0, 3, 11, -1};
@@ -81,7 +81,7 @@ TEST_CASE("the gradient of three gates", "[bias][forgetting]") {
   CHECK(logit_grads[2] == Approx(14 / (1 + std::exp(-1.0))));
 }
 
-TEST_CASE("the gates' gradient is the derivative of the bias", "[bias][forgetting]") {
+TEST_CASE("forget_gradient: is the derivative of the bias", "[bias][forgetting]") {
   const auto logits = random_numbers(tokens * heads, 1);
   ForgetGates gates(2, heads);
   const EmbeddingsView<const double> sequence_logits{logits.data(), 1, tokens, heads};
@@ -130,7 +130,7 @@ TEST_CASE("the gates' gradient is the derivative of the bias", "[bias][forgettin
   CHECK(last == std::vector<double>(got.end() - 4 * heads, got.end()));
 }
 
-TEST_CASE("gates that are forgotten, shut or no numbers", "[bias][forgetting]") {
+TEST_CASE("forget_gradient: gates that are shut or NaN", "[bias][forgetting]") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const std::vector<float> z{9, 1, -1e9F, static_cast<float>(nan), 1e9F}, grad{0, 0, 1, 2, 3, 4};
   ForgetGates gates(1, 1);
@@ -151,7 +151,7 @@ TEST_CASE("gates that are forgotten, shut or no numbers", "[bias][forgetting]") 
   CHECK(got[0] == 0);  // no score depends on the oldest gate
 }
 
-TEST_CASE("gradients of gates that do not fit are refused", "[bias][forgetting][errors]") {
+TEST_CASE("forget_gradient: rejects other shapes", "[bias][forgetting][errors]") {
   ForgetGradient gradient(2, {4, 3});
   std::vector<float> memory(64, 5);
   const auto tile = [&](Index rows, Index cols) {

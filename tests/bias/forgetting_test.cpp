@@ -82,7 +82,7 @@ std::vector<double> biases(const ForgettingBias& bias, Index batch, Index querie
 
 }  // namespace
 
-TEST_CASE("three gates", "[bias][forgetting]") {
+TEST_CASE("ForgettingBias: three gates by hand", "[bias][forgetting]") {
   const std::vector<double> z{2, 0, -1};
   ForgetGates gates(1, 1);
   gates.append(0, EmbeddingsView<const double>{z.data(), 1, 3, 1});
@@ -96,7 +96,7 @@ TEST_CASE("three gates", "[bias][forgetting]") {
   }
 }
 
-TEST_CASE("a forgetting bias sums the gates between a key and its query", "[bias][forgetting]") {
+TEST_CASE("ForgettingBias: sums the gates between a key and its query", "[bias][forgetting]") {
   constexpr Index heads = 3;
   const Logits first(300, heads, 1), second(300, heads, 2);
   ForgetGates gates(3, heads);
@@ -120,7 +120,7 @@ TEST_CASE("a forgetting bias sums the gates between a key and its query", "[bias
   CHECK(worst < 300 * 0x1p-53 * 300);
 }
 
-TEST_CASE("decoding with gates gives the bits of prefill", "[bias][forgetting]") {
+TEST_CASE("ForgettingBias: decoding gives the bits of prefill", "[bias][forgetting]") {
   constexpr Index tokens = 280, heads = 4, dim = 8;
   support::Random random(3);
   auto q = support::Heads<float>::random(random, 1, tokens, heads, dim);
@@ -159,7 +159,7 @@ TEST_CASE("decoding with gates gives the bits of prefill", "[bias][forgetting]")
   CHECK(support::same_bits(one_by_one.view(), at_once.view()));
 }
 
-TEST_CASE("packed sequences have gates of their own, and rings forget theirs",
+TEST_CASE("ForgettingBias: packed sequences have gates of their own, and rings forget theirs",
           "[bias][forgetting]") {
   constexpr Index heads = 2;
   const Logits logits(7, heads, 5);
@@ -187,7 +187,7 @@ TEST_CASE("packed sequences have gates of their own, and rings forget theirs",
   CHECK(gates.length(0) == 5);
 }
 
-TEST_CASE("gates that are shut, and gates that are no numbers", "[bias][forgetting]") {
+TEST_CASE("ForgettingBias: gates that are shut, and gates that are NaN", "[bias][forgetting]") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const std::vector<double> z{3, -1e300, 3, -infinity, infinity, 3};
   ForgetGates gates(2, 1);
@@ -204,7 +204,7 @@ TEST_CASE("gates that are shut, and gates that are no numbers", "[bias][forgetti
   CHECK(std::isnan(broken_biases[0]));
 }
 
-TEST_CASE("gates that do not fit are refused", "[bias][forgetting][errors]") {
+TEST_CASE("ForgettingBias: rejects gates that do not fit", "[bias][forgetting][errors]") {
   const Logits logits(4, 2, 6);
   ForgetGates gates(2, 2);
   CHECK(

@@ -84,7 +84,7 @@ void compare(const Bias& bias, const Tile& tile) {
 
 }  // namespace
 
-TEST_CASE("parts of rows are added in their order, on any device", "[bias]") {
+TEST_CASE("gradient sums: parts of rows are added in their order, on any device", "[bias]") {
   // 2 and 2^53 + 1, then 1, 0 and 2, rounded one by one to even numbers.
   const Values of_rows{1, 1, 0x1p53, 1, 1, 0, 0, 0, 1, 1};
   const auto sums = [&](const auto& device) {
@@ -102,7 +102,7 @@ TEST_CASE("parts of rows are added in their order, on any device", "[bias]") {
   CHECK(sums(support::Cutter{1}) == want);
 }
 
-TEST_CASE("gradients of biases are those of single scores", "[bias]") {
+TEST_CASE("gradients of biases: are those of single scores", "[bias]") {
   // Consecutive positions over more than a block, runs that break, and fractional positions.
   Values broken = run(3, 40);
   for (std::size_t n = 17; n < broken.size(); ++n) broken[n] += 5;
@@ -139,7 +139,7 @@ TEST_CASE("gradients of biases are those of single scores", "[bias]") {
   }
 }
 
-TEST_CASE("FIRE's units are inactive at their breakpoint", "[fire]") {
+TEST_CASE("Fire gradient: units are inactive at their breakpoint", "[fire]") {
   // x = 1 if the key at 0 is as far as the query from the start. All units are at their breakpoint
   // there.
   const posenc::Fire fire({.c = 0.5,

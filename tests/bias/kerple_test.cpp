@@ -35,7 +35,7 @@ const KerpleConfig power{.form = KerpleForm::Power, .r1 = {1.3, 0.01, 7}, .r2 = 
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("KERPLE: a small rate at distances up to twice the largest double", "[kerple]",
+TEMPLATE_TEST_CASE("Kerple: a small rate at distances up to twice the largest double", "[kerple]",
                    float, double) {
   using Real = TestType;
   const auto bias_of = [](double rate, double query, double key) {
@@ -49,7 +49,7 @@ TEMPLATE_TEST_CASE("KERPLE: a small rate at distances up to twice the largest do
   CHECK(bias_of(0x1p-960, 0, 0x1p990) == static_cast<Real>(-std::log1p(0x1p30)));
 }
 
-TEMPLATE_TEST_CASE("KERPLE equals the reference", "[kerple]", float, double) {
+TEMPLATE_TEST_CASE("Kerple: equals the reference", "[kerple]", float, double) {
   using Real = TestType;
   for (const KerpleConfig& config : {logarithmic, power}) {
     const Kerple kerple(config);
@@ -81,7 +81,7 @@ TEMPLATE_TEST_CASE("KERPLE equals the reference", "[kerple]", float, double) {
   }
 }
 
-TEST_CASE("KERPLE adds nothing where query and key meet", "[kerple]") {
+TEST_CASE("Kerple: adds nothing where query and key meet", "[kerple]") {
   for (const KerpleConfig& config : {logarithmic, power}) {
     for (const Index head : {0, 1, 2}) {
       CHECK(tiles::added<double>(Kerple(config), head, Values{3, 7.5}, Values{3})[0] == 0);
@@ -89,12 +89,12 @@ TEST_CASE("KERPLE adds nothing where query and key meet", "[kerple]") {
   }
 }
 
-TEMPLATE_TEST_CASE("KERPLE's scores do not depend on the tile", "[kerple]", float, double) {
+TEMPLATE_TEST_CASE("Kerple: scores do not depend on the tile", "[kerple]", float, double) {
   tiles::check_single_scores<TestType>(Kerple(logarithmic), 0);
   tiles::check_single_scores<TestType>(Kerple(power), 2);
 }
 
-TEMPLATE_TEST_CASE("KERPLE's gradient equals finite differences", "[kerple]", float, double) {
+TEMPLATE_TEST_CASE("Kerple: gradient equals finite differences", "[kerple]", float, double) {
   using Real = TestType;
   const Values queries{3, 4, 8}, keys{0, 1, 2, 3, 9};
   std::vector<Real> grad(15);
@@ -129,7 +129,7 @@ TEMPLATE_TEST_CASE("KERPLE's gradient equals finite differences", "[kerple]", fl
   }
 }
 
-TEST_CASE("KERPLE checks its settings", "[kerple][errors]") {
+TEST_CASE("Kerple: checks its settings", "[kerple][errors]") {
   const auto refuse = [](const KerpleConfig& config) {
     return message_of<ConfigError>([&] { Kerple{config}; });
   };
@@ -150,7 +150,7 @@ TEST_CASE("KERPLE checks its settings", "[kerple][errors]") {
         name + "r2 must be positive and at most 2 but one is 2.5");
 }
 
-TEST_CASE("KERPLE checks head and tile before it writes", "[kerple][errors]") {
+TEST_CASE("Kerple: checks head and tile before it writes", "[kerple][errors]") {
   const Kerple kerple(power);
   std::vector<float> scores(6, 5);
   const MatrixView<float> tile{scores.data(), 2, 3, 3};
@@ -172,7 +172,7 @@ TEST_CASE("KERPLE checks head and tile before it writes", "[kerple][errors]") {
   CHECK(scores == std::vector<float>(6, 5));
 }
 
-TEMPLATE_TEST_CASE("KERPLE's power of positions that are no numbers", "[kerple]", float, double) {
+TEMPLATE_TEST_CASE("Kerple: power form at positions that are NaN", "[kerple]", float, double) {
   using Real = TestType;
   constexpr double infinity = std::numeric_limits<double>::infinity();
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -198,7 +198,7 @@ TEMPLATE_TEST_CASE("KERPLE's power of positions that are no numbers", "[kerple]"
         -std::numeric_limits<Real>::infinity());
 }
 
-TEST_CASE("KERPLE's power of denormal distances", "[kerple]") {
+TEST_CASE("Kerple: power form at denormal distances", "[kerple]") {
   const Kerple kerple({.form = KerpleForm::Power, .r1 = {1.5}, .r2 = {0.1}});
   const double least = std::numeric_limits<double>::min();
   for (const double query : {0.0, 1e-310, least, -3 * least}) {

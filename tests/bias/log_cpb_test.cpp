@@ -56,7 +56,7 @@ constexpr LogCpbConfig small{.rows = 3, .cols = 2};
 
 }  // namespace
 
-TEST_CASE("Swin-V2's coordinates and sigmoid, by hand", "[log_cpb]") {
+TEST_CASE("LogCpb: Swin-V2's coordinates and sigmoid, by hand", "[log_cpb]") {
   const auto near = [](double want) { return Approx(want).epsilon(1e-9).margin(0); };
   CHECK(LogCpb::coordinate(0, 8) == 0);
   CHECK(LogCpb::coordinate(1, 8) == near(0.3665118912));
@@ -76,7 +76,7 @@ TEST_CASE("Swin-V2's coordinates and sigmoid, by hand", "[log_cpb]") {
   }
 }
 
-TEST_CASE("Log-CPB's table equals the reference's", "[log_cpb]") {
+TEST_CASE("LogCpb: the table equals the reference", "[log_cpb]") {
   const std::size_t width = 17, heads = 3;
   const LogCpbParameters p = random_parameters(width, heads);
   for (const LogCpbConfig& config :
@@ -104,14 +104,14 @@ TEST_CASE("Log-CPB's table equals the reference's", "[log_cpb]") {
   }
 }
 
-TEST_CASE("a window that is one token high has distances in one axis", "[log_cpb]") {
+TEST_CASE("LogCpb: a window that is one token high has distances in one axis", "[log_cpb]") {
   const LogCpb line(random_parameters(5, 1), {.rows = 1, .cols = 3});
   const LogCpb square(random_parameters(5, 1), {.rows = 3, .cols = 3});
   const auto all = evaluated(square);
   CHECK(evaluated(line) == std::vector<double>(all.begin() + 10, all.begin() + 15));
 }
 
-TEST_CASE("the network's gradient is the derivative of the biases that it makes", "[log_cpb]") {
+TEST_CASE("LogCpb: the gradient of the network is the derivative of its biases", "[log_cpb]") {
   // Loss: the sum of G(h, i, j) times the bias of head h, query i and key j, computed through the
   // table.
   const std::size_t width = 6, heads = 2, tokens = 6;
@@ -161,7 +161,7 @@ TEST_CASE("the network's gradient is the derivative of the biases that it makes"
   }
 }
 
-TEST_CASE("networks that cannot be right are refused", "[log_cpb]") {
+TEST_CASE("LogCpb: rejects invalid networks", "[log_cpb]") {
   const auto refuse = [](const LogCpbParameters& p, const LogCpbConfig& config) {
     return message_of<ConfigError>([&] { LogCpb(p, config); });
   };

@@ -37,7 +37,7 @@ std::vector<double> arguments() {
 
 }  // namespace
 
-TEST_CASE("logarithm is within 1 ulp", "[logarithm]") {
+TEST_CASE("logarithm: within 1 ulp", "[logarithm]") {
   CHECK(logarithm(1) == 0);
   double worst = 0;
   for (const double x : arguments()) {
@@ -46,7 +46,7 @@ TEST_CASE("logarithm is within 1 ulp", "[logarithm]") {
   CHECK(worst <= 1);
 }
 
-TEST_CASE("log1p_branchless is within 1 ulp, also of small numbers", "[logarithm]") {
+TEST_CASE("log1p_branchless: within 1 ulp, also of small numbers", "[logarithm]") {
   CHECK(log1p_branchless(0) == 0);
   double worst = 0;
   for (const double y : arguments()) {
@@ -56,7 +56,7 @@ TEST_CASE("log1p_branchless is within 1 ulp, also of small numbers", "[logarithm
   CHECK(worst <= 1);
 }
 
-TEST_CASE("the logarithm as a sum of two doubles has the square of a small number", "[logarithm]") {
+TEST_CASE("logarithm: as a sum of two doubles it has the square of a small number", "[logarithm]") {
   // ln(1 + y) = y - y^2 / 2 + ..., of which y alone is the nearest double.
   for (const double y : {0x1p-54, 0x1p-60}) {
     const auto sum = posenc::detail::log1p_double_double(y);
@@ -65,7 +65,7 @@ TEST_CASE("the logarithm as a sum of two doubles has the square of a small numbe
   }
 }
 
-TEST_CASE("the logarithm of zero lies below all others", "[logarithm]") {
+TEST_CASE("logarithm: of zero lies below all others", "[logarithm]") {
   CHECK(logarithm(0) < -709);
   CHECK(logarithm(0x1p-1022) > -709);
 }

@@ -24,7 +24,7 @@ std::vector<float> tile_of(const Bias& bias) {
   return tile;
 }
 
-TEST_CASE("a moved-from T5 bias adds as before", "[bias]") {
+TEST_CASE("T5Bias: a moved-from bias adds as before", "[bias]") {
   std::vector<float> table(16);
   for (std::size_t n = 0; n < table.size(); ++n) table[n] = static_cast<float>(n);
   posenc::T5Bias<float> bias(MatrixView<const float>{table.data(), 8, 2},
@@ -35,7 +35,7 @@ TEST_CASE("a moved-from T5 bias adds as before", "[bias]") {
   CHECK(tile_of(bias) == before);  // NOLINT(bugprone-use-after-move)
 }
 
-TEST_CASE("a moved-from bias of a window has no heads", "[bias]") {
+TEST_CASE("WindowBias: a moved-from bias has no heads", "[bias]") {
   const std::vector<float> table(18, 2);
   posenc::WindowBias<float> bias(MatrixView<const float>{table.data(), 9, 2},
                                  {.rows = 2, .cols = 2});
@@ -46,7 +46,7 @@ TEST_CASE("a moved-from bias of a window has no heads", "[bias]") {
   CHECK_THROWS_AS(tile_of(bias), posenc::ShapeError);
 }
 
-TEST_CASE("a moved-from network of a window's table makes it as before", "[bias]") {
+TEST_CASE("LogCpb: a moved-from network makes its table as before", "[bias]") {
   posenc::LogCpb network({{1, 2, 3, 4}, {0, 1}, {1, 2, 3, 4}}, {.rows = 2, .cols = 2});
   const auto table_of = [](const posenc::LogCpb& from) {
     std::vector<float> table(18);

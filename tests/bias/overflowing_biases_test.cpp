@@ -39,7 +39,7 @@ const std::vector<double> sizes{5e-324, 1e-300, 1e-20, 1, 1e20, 1e300, 1.7e308};
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("no bias of finite numbers is NaN", "[bias]", float, double) {
+TEMPLATE_TEST_CASE("bias: finite numbers never give NaN", "[bias]", float, double) {
   int nans = 0;
   const auto look = [&](const auto& bias) {
     for (const double query : extremes) {
@@ -73,7 +73,7 @@ TEMPLATE_TEST_CASE("no bias of finite numbers is NaN", "[bias]", float, double) 
   CHECK(nans == 0);
 }
 
-TEST_CASE("a far key is noticed wherever it is among near ones", "[bias]") {
+TEST_CASE("bias: a far key is noticed wherever it is among near ones", "[bias]") {
   constexpr double query = 0, far = 1.7e308;
   const Kerple logarithmic({.form = KerpleForm::Logarithmic, .r1 = {1}, .r2 = {1e300}});
   const Kerple power({.form = KerpleForm::Power, .r1 = {1e-300}, .r2 = {2}});
@@ -90,7 +90,7 @@ TEST_CASE("a far key is noticed wherever it is among near ones", "[bias]") {
   check(power);
 }
 
-TEST_CASE("far biases are right", "[bias]") {
+TEST_CASE("bias: far keys have the right values", "[bias]") {
   const Kerple logarithmic({.form = KerpleForm::Logarithmic, .r1 = {1}, .r2 = {1e300}});
   CHECK(added<double>(logarithmic, 1e15, 0) == Approx(-315 * std::log(10)).epsilon(1e-15));
   CHECK(added<double>(logarithmic, 1.7e308, -1.7e308) ==
@@ -104,7 +104,7 @@ TEST_CASE("far biases are right", "[bias]") {
         -std::numeric_limits<double>::infinity());
 }
 
-TEST_CASE("a key near the query has its bias beside one whose bias overflows", "[alibi]") {
+TEST_CASE("bias: a key near the query has its value beside one that overflows", "[alibi]") {
   const Alibi alibi({1e200}, AlibiForm::Symmetric);
   const double query = 4, infinity = std::numeric_limits<double>::infinity();
   const std::vector<double> keys{0, 1e200, 2};
@@ -114,7 +114,7 @@ TEST_CASE("a key near the query has its bias beside one whose bias overflows", "
   CHECK(scores == std::vector<double>{-4e200, -infinity, -2e200});
 }
 
-TEST_CASE("KERPLE's logarithm in double where a search found it off", "[kerple]") {
+TEST_CASE("Kerple: logarithm in double where a search found it off", "[kerple]") {
   const auto of = [](double r1, double r2, double distance) {
     return added<double>(Kerple({.form = KerpleForm::Logarithmic, .r1 = {r1}, .r2 = {r2}}),
                          distance, 0);
@@ -135,7 +135,7 @@ TEST_CASE("KERPLE's logarithm in double where a search found it off", "[kerple]"
   }
 }
 
-TEST_CASE("ALiBi and FIRE refuse what no score could hold", "[bias][errors]") {
+TEST_CASE("Alibi and Fire: reject settings that no score could hold", "[bias][errors]") {
   CHECK(message_of<ConfigError>([] { Alibi({1e200}, AlibiForm::Causal, 1e200); }) ==
         "posenc::Alibi: scale times slope must be 0 or of a magnitude from 2^-900 to the largest "
         "double, but they are 1e+200 and 1e+200");

@@ -46,7 +46,7 @@ const Network every_kind{.hidden_weight = {2, -1, 0.5, -3, 1, -1, 0, 0, 4, -0.25
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("PiecewiseLinear equals the network on every tier",
+TEMPLATE_LIST_TEST_CASE("PiecewiseLinear: equals the network on every tier",
                         "[simd][piecewise_linear]", tiers::Packs) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
@@ -97,7 +97,7 @@ TEMPLATE_LIST_TEST_CASE("PiecewiseLinear equals the network on every tier",
   }
 }
 
-TEST_CASE("PiecewiseLinear without breakpoints is a line", "[piecewise_linear]") {
+TEST_CASE("PiecewiseLinear: without breakpoints is a line", "[piecewise_linear]") {
   const Values one{1}, two{2}, three{3};
   const posenc::detail::PiecewiseLinear<double> f(one, two, three, 0.5);
   const std::vector<double> values(16, 4.0);

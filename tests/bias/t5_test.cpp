@@ -42,13 +42,13 @@ std::vector<double> log_half(const T5BiasConfig& config) {
 
 }  // namespace
 
-TEST_CASE("the published settings have the known thresholds", "[t5]") {
+TEST_CASE("T5Bias: the published settings have the known thresholds", "[t5]") {
   CHECK(log_half(encoder) == std::vector<double>{8, 12, 16, 23, 32, 46, 64, 91});
   CHECK(log_half(decoder) ==
         std::vector<double>{16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113});
 }
 
-TEST_CASE("buckets equal the reference at every distance", "[t5]") {
+TEST_CASE("T5Bias: buckets equal the reference at every distance", "[t5]") {
   for (const bool both : {true, false}) {
     for (const auto& [count, reach] :
          {std::pair<Index, Index>{32, 128}, {32, 129}, {8, 1000}, {4, 2}, {64, 20000}, {12, 77}}) {
@@ -66,7 +66,7 @@ TEST_CASE("buckets equal the reference at every distance", "[t5]") {
   }
 }
 
-TEST_CASE("a score gets the value of its bucket and head", "[t5]") {
+TEST_CASE("T5Bias: a score gets the value of its bucket and head", "[t5]") {
   Table table(32, 3);
   for (Index b = 0; b < 32; ++b) {
     for (Index h = 0; h < 3; ++h) table(b, h) = static_cast<float>(100 * h + b);
@@ -88,14 +88,14 @@ TEST_CASE("a score gets the value of its bucket and head", "[t5]") {
   }
 }
 
-TEMPLATE_TEST_CASE("T5's scores do not depend on the tile", "[t5]", float, double) {
+TEMPLATE_TEST_CASE("T5Bias: scores do not depend on the tile", "[t5]", float, double) {
   const Table table = Table::Random(32, 3);
   for (const auto& config : {encoder, decoder}) {
     tiles::check_single_scores<TestType>(posenc::T5Bias(posenc::table_view(table), config), 2);
   }
 }
 
-TEST_CASE("the table's gradient collects the scores' by bucket", "[t5]") {
+TEST_CASE("T5Bias gradient: the table collects the scores' by bucket", "[t5]") {
   const Table table = Table::Zero(32, 2);
   const posenc::T5Bias bias(posenc::table_view(table), decoder);
   const std::vector<double> positions{0, 1, 2, 3};
@@ -109,7 +109,7 @@ TEST_CASE("the table's gradient collects the scores' by bucket", "[t5]") {
   CHECK(sum.col(1).sum() == 32 + grad.sum());
 }
 
-TEST_CASE("T5's bias goes into attention, and decoding gives the bits of prefill", "[t5]") {
+TEST_CASE("T5Bias: in attention, decoding gives the bits of prefill", "[t5]") {
   using Heads = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   const Table table = Table::Random(32, 1);
   const posenc::T5Bias bias(posenc::table_view(table), decoder);
@@ -131,7 +131,7 @@ TEST_CASE("T5's bias goes into attention, and decoding gives the bits of prefill
   CHECK(last.row(0) == all.row(seq - 1));
 }
 
-TEST_CASE("T5's settings that cannot be right are refused", "[t5]") {
+TEST_CASE("T5Bias: rejects invalid settings", "[t5]") {
   const auto refuse = [](const T5BiasConfig& config) {
     return message_of<ConfigError>([&] { T5Buckets{config}; });
   };
@@ -157,7 +157,7 @@ TEST_CASE("T5's settings that cannot be right are refused", "[t5]") {
         }) == "posenc::T5Bias::add: head must lie within the 2 heads but is 2");
 }
 
-TEST_CASE("T5 gives any distance a bucket", "[t5]") {
+TEST_CASE("T5Bias: any distance has a bucket", "[t5]") {
   const T5Buckets both({.direction = T5Direction::Bidirectional});
   const double infinity = std::numeric_limits<double>::infinity();
   const std::size_t buckets = 32;
@@ -170,7 +170,7 @@ TEST_CASE("T5 gives any distance a bucket", "[t5]") {
   CHECK(both.bucket(std::nan("")) == both.bucket(-1e6));
 }
 
-TEST_CASE("T5: consecutive keys at any distance, and buckets beyond the table", "[t5]") {
+TEST_CASE("T5Bias: consecutive keys at any distance, and buckets beyond the table", "[t5]") {
   for (const Index farthest : {Index{128}, Index{1000000}}) {
     for (const auto direction : {T5Direction::Bidirectional, T5Direction::Causal}) {
       const T5BiasConfig config{.max_distance = farthest, .direction = direction};

@@ -13,14 +13,14 @@ using posenc::Index;
 using posenc::TableGradient;
 using support::message_of;
 
-TEST_CASE("a moved-from table of gradients has no numbers", "[bias]") {
+TEST_CASE("TableGradient: a moved-from one has no numbers", "[bias]") {
   TableGradient gradient(4, 2);
   auto taken = std::move(gradient);
   CHECK(gradient.view().empty());  // NOLINT(bugprone-use-after-move)
   CHECK_THROWS_AS(taken += gradient, posenc::ShapeError);
 }
 
-TEST_CASE("tables of gradients begin as zeros and are added number by number", "[bias]") {
+TEST_CASE("TableGradient: begins as zeros and is added number by number", "[bias]") {
   TableGradient sum(2, 3);
   const TableGradient& read = sum;
   CHECK(sum.view().extents() == std::array<Index, 2>{2, 3});
@@ -32,7 +32,7 @@ TEST_CASE("tables of gradients begin as zeros and are added number by number", "
   for (Index n = 0; n < 6; ++n) CHECK(read.view().data[n] == 2 * static_cast<double>(n));
 }
 
-TEST_CASE("tables of gradients of impossible or other extents are rejected", "[bias][errors]") {
+TEST_CASE("TableGradient: rejects impossible or other extents", "[bias][errors]") {
   const auto error = [](Index rows, Index cols) {
     return message_of<posenc::ShapeError>([&] { TableGradient table(rows, cols); });
   };
@@ -47,7 +47,7 @@ TEST_CASE("tables of gradients of impossible or other extents are rejected", "[b
         "posenc::TableGradient: the gradient to add must be [2, 3] but is [3, 2]");
 }
 
-TEST_CASE("add_gradient takes a table of gradients as its view", "[bias]") {
+TEST_CASE("add_gradient: takes a table of gradients as its view", "[bias]") {
   TableGradient table(2, 3);
   CHECK(posenc::detail::gradient_view(table).data == table.view().data);
   STATIC_REQUIRE(posenc::detail::GradientOfTable<TableGradient>);

@@ -42,7 +42,7 @@ Row row_of(const WindowIndex& index, Index query) {
 
 }  // namespace
 
-TEST_CASE("a window's index, by hand", "[window]") {
+TEST_CASE("WindowIndex: by hand", "[window]") {
   const WindowIndex square({.rows = 2, .cols = 2});
   CHECK(row_of(square, 0) == Row{4, 3, 1, 0});
   CHECK(row_of(square, 1) == Row{5, 4, 2, 1});
@@ -56,7 +56,7 @@ TEST_CASE("a window's index, by hand", "[window]") {
   CHECK(beit.table_rows() == 12);
 }
 
-TEST_CASE("a window's index equals the reference's", "[window]") {
+TEST_CASE("WindowIndex: equals the reference's", "[window]") {
   for (const bool class_token : {false, true}) {
     for (const auto& [rows, cols] :
          {std::pair<Index, Index>{1, 1}, {1, 5}, {4, 1}, {3, 7}, {7, 4}}) {
@@ -72,7 +72,7 @@ TEST_CASE("a window's index equals the reference's", "[window]") {
   }
 }
 
-TEST_CASE("what is no token of the window has no row, and is found beforehand", "[window]") {
+TEST_CASE("WindowIndex: positions outside of the window are rejected beforehand", "[window]") {
   const WindowIndex index({.rows = 2, .cols = 3});
   const std::vector<double> good{0, 5, 3};
   CHECK_NOTHROW(index.check_tokens(good));
@@ -89,7 +89,8 @@ TEST_CASE("what is no token of the window has no row, and is found beforehand", 
       "is 7");
 }
 
-TEMPLATE_TEST_CASE("a score gets the value of its row and head", "[window]", float, double) {
+TEMPLATE_TEST_CASE("WindowBias: a score gets the value of its row and head", "[window]", float,
+                   double) {
   const WindowConfig config{.rows = 18, .cols = 20, .class_token = true};
   const Table table = Table::Random(WindowIndex(config).table_rows(), 2);
   const posenc::WindowBias bias(posenc::table_view(table), config);
@@ -111,7 +112,7 @@ TEMPLATE_TEST_CASE("a score gets the value of its row and head", "[window]", flo
   CHECK(wrong == 0);
 }
 
-TEST_CASE("the farthest token of a window, alone, has the first row of the table", "[window]") {
+TEST_CASE("WindowBias: the farthest token, alone, has the first row of the table", "[window]") {
   const Table table = Table::Random(15, 1);
   const posenc::WindowBias bias(posenc::table_view(table), {.rows = 2, .cols = 3});
   for (Index query = 0; query < 6; ++query) {
@@ -123,13 +124,13 @@ TEST_CASE("the farthest token of a window, alone, has the first row of the table
   }
 }
 
-TEST_CASE("a window's scores do not depend on the tile", "[window]") {
+TEST_CASE("WindowBias: scores do not depend on the tile", "[window]") {
   const WindowConfig config{.rows = 30, .cols = 20};
   const Table table = Table::Random(WindowIndex(config).table_rows(), 2);
   tiles::check_single_scores<float>(posenc::WindowBias(posenc::table_view(table), config), 1);
 }
 
-TEST_CASE("the gradient of a window's table collects the scores' by row", "[window]") {
+TEST_CASE("WindowBias gradient: the table collects the scores' by row", "[window]") {
   const WindowConfig config{.rows = 2, .cols = 2, .class_token = true};
   const Table table = Table::Zero(12, 2);
   const posenc::WindowBias bias(posenc::table_view(table), config);
@@ -147,7 +148,7 @@ TEST_CASE("the gradient of a window's table collects the scores' by row", "[wind
   CHECK(sum == want);
 }
 
-TEST_CASE("attention's default positions are a window's tokens", "[window]") {
+TEST_CASE("WindowBias: attention's default positions are a window's tokens", "[window]") {
   const Table table = Table::Random(9, 1), q = Table::Random(8, 4);
   const posenc::WindowBias bias(posenc::table_view(table), {.rows = 2, .cols = 2});
   // Two windows in a batch, and their scores.
@@ -170,7 +171,7 @@ TEST_CASE("attention's default positions are a window's tokens", "[window]") {
   }
 }
 
-TEST_CASE("MaxViT's table by key - query gives the same biases", "[window]") {
+TEST_CASE("window_table_of_maxvit: gives the same biases by key - query", "[window]") {
   // 2 by 3: distances -1 .. 1 and -2 .. 2, and the entries that MaxViT reads for query i and key j.
   const Table maxvit = Table::Random(2, 15);
   Table table(15, 2);
@@ -200,7 +201,7 @@ TEST_CASE("MaxViT's table by key - query gives the same biases", "[window]") {
         "[2, 2] and [2, 2]");
 }
 
-TEST_CASE("windows that cannot be right are refused", "[window]") {
+TEST_CASE("WindowBias: rejects invalid windows", "[window]") {
   CHECK(message_of<ConfigError>([] { WindowIndex{{.rows = 7}}; }) ==
         "posenc::WindowIndex: rows and cols must be set and lie between 1 and 1048576, but are 7 "
         "and 0");

@@ -423,7 +423,7 @@ Outcome run(const std::filesystem::path& directory, const Json& one, std::string
 
 }  // namespace
 
-TEST_CASE("the library reads the configurations of published models") {
+TEST_CASE("read_hf_config and read_gguf: read the configurations of published models") {
   const auto directory = configs_directory();
   if (!std::filesystem::is_regular_file(directory / "expected.json")) {
     // If a directory is given, it must exist.

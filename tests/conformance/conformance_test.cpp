@@ -32,7 +32,7 @@ std::filesystem::path data_directory() {
 
 }  // namespace
 
-TEST_CASE("the library agrees with other projects") {
+TEST_CASE("conformance data: the library agrees with other projects") {
   using namespace conformance;
   const auto directory = data_directory();
   if (!std::filesystem::is_directory(directory)) {

@@ -66,7 +66,7 @@ class Data {
 
 }  // namespace
 
-TEST_CASE("a conformance case passes, fails, or is not supported") {
+TEST_CASE("conformance data: a case passes, fails, or is not supported") {
   const Data data;
   std::string output;
   const auto outcome_of = [&](const std::string& description) {
@@ -106,7 +106,7 @@ TEST_CASE("a conformance case passes, fails, or is not supported") {
   CHECK_THAT(output, ContainsSubstring("nothing computes grad_f64"));
 }
 
-TEST_CASE("conformance data that cannot be read fail by name") {
+TEST_CASE("conformance data: files that cannot be read fail by name") {
   const Data data;
   std::string output;
   data.write("no_json/readme.txt", "");
@@ -122,7 +122,7 @@ TEST_CASE("conformance data that cannot be read fail by name") {
   }
 }
 
-TEST_CASE("every conformance category has its line, unknown ones too") {
+TEST_CASE("conformance data: every category has its line, unknown ones too") {
   const Data data;
   std::string output;
   fs::create_directories(data.root() / "empty");

@@ -43,7 +43,7 @@ std::uintptr_t address_of(const AlignedVector<char>& array) {
 
 }  // namespace
 
-TEST_CASE("arrays are aligned to cache lines, large ones to pages of 2 MiB", "[core]") {
+TEST_CASE("AlignedVector: aligned to cache lines, large ones to pages of 2 MiB", "[core]") {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{1000}, 2 * huge_page_bytes - 1}) {
     CHECK(address_of(AlignedVector<char>(bytes)) % 64 == 0);
   }
@@ -55,7 +55,7 @@ TEST_CASE("arrays are aligned to cache lines, large ones to pages of 2 MiB", "[c
   }
 }
 
-TEST_CASE("large arrays request large pages", "[core]") {
+TEST_CASE("AlignedVector: large arrays request large pages", "[core]") {
 #if defined(MADV_HUGEPAGE)
   const auto requests = [](const void* array) {
     return mapping_flags(reinterpret_cast<std::uintptr_t>(array)).find(" hg ") != std::string::npos;
@@ -73,8 +73,7 @@ TEST_CASE("large arrays request large pages", "[core]") {
 #endif
 }
 
-TEST_CASE("resize() of an aligned vector keeps old elements across the limit of large pages",
-          "[core]") {
+TEST_CASE("AlignedVector: resize() keeps old elements across the limit of large pages", "[core]") {
   AlignedVector<char> array(huge_page_bytes, 'a');
   array.resize(2 * huge_page_bytes);
   CHECK(array.front() == 'a');

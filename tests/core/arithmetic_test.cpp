@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests checked sums and products at the limits of an Index.
 #include "support/catch.hpp"
 #include <posenc/core/detail/arithmetic.hpp>
 
@@ -17,7 +18,7 @@ constexpr Index max_index = std::numeric_limits<Index>::max();
 constexpr Index min_index = std::numeric_limits<Index>::min();
 }  // namespace
 
-TEST_CASE("checked_add adds up to the limits of an Index", "[arithmetic]") {
+TEST_CASE("checked_add: adds up to the limits of an Index", "[arithmetic]") {
   // Not constants, so that the call happens at run time.
   for (const Index zero : {Index{0}}) {
     CHECK(checked_add(zero + 2, 3) == std::optional<Index>(5));
@@ -31,7 +32,7 @@ TEST_CASE("checked_add adds up to the limits of an Index", "[arithmetic]") {
   }
 }
 
-TEST_CASE("checked_mul multiplies up to the limits of an Index", "[arithmetic]") {
+TEST_CASE("checked_mul: multiplies up to the limits of an Index", "[arithmetic]") {
   for (const Index two : {Index{2}}) {
     CHECK(checked_mul(two, 3) == std::optional<Index>(6));
     CHECK(checked_mul(max_index / 2, two) == std::optional<Index>(max_index - 1));

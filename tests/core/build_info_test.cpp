@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests that build_info() describes the unit that calls it.
 #include "support/catch.hpp"
 #include <posenc/core/build_info.hpp>
 
@@ -9,7 +10,7 @@ namespace build_info_test {
 
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("build_info describes the unit that calls it", "[build_info]") {
+TEST_CASE("build_info: describes the unit that calls it", "[build_info]") {
   const posenc::BuildInfo info = posenc::build_info();
   std::ostringstream version;
   version << POSENC_VERSION_MAJOR << '.' << POSENC_VERSION_MINOR << '.' << POSENC_VERSION_PATCH
@@ -33,7 +34,7 @@ TEST_CASE("build_info describes the unit that calls it", "[build_info]") {
 #endif
 }
 
-TEST_CASE("build_info prints one line", "[build_info]") {
+TEST_CASE("build_info: prints one line", "[build_info]") {
   posenc::BuildInfo info;
   info.version = "1.2.3";
   info.level = "avx2";

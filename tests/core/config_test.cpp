@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests the tags of the inline namespaces, which keep units with different flags apart.
 #include "support/catch.hpp"
 #include <posenc/bias/alibi.hpp>
 #include <posenc/core/config.hpp>
@@ -17,17 +18,17 @@ namespace config_test {
 
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("Index holds every product of attention shapes", "[config]") {
+TEST_CASE("Index: holds every product of attention shapes", "[config]") {
   STATIC_REQUIRE(std::is_same_v<posenc::Index, std::int64_t>);
 }
 
-TEST_CASE("the tag of flag-independent types holds the version alone", "[config]") {
+TEST_CASE("POSENC_STABLE_TAG: holds the version alone", "[config]") {
   const std::string version =
       TEXT_OF(POSENC_VERSION_MAJOR) + std::string("_") + TEXT_OF(POSENC_VERSION_MINOR);
   CHECK(std::string(TEXT_OF(POSENC_STABLE_TAG)) == "v" + version);
 }
 
-TEST_CASE("the tag of everything else adds the level, the instruction sets, switches and compiler",
+TEST_CASE("POSENC_ABI_TAG: adds the level, the instruction sets, switches and compiler",
           "[config]") {
   std::string expected = TEXT_OF(POSENC_STABLE_TAG);
   expected.append("_").append(TEXT_OF(POSENC_LEVEL));
@@ -47,7 +48,7 @@ TEST_CASE("the tag of everything else adds the level, the instruction sets, swit
   CHECK(std::string(TEXT_OF(POSENC_ABI_TAG)) == expected);
 }
 
-TEST_CASE("the tags name inline namespaces", "[config]") {
+TEST_CASE("POSENC_ABI_TAG: tags name inline namespaces", "[config]") {
   STATIC_REQUIRE(std::is_same_v<posenc::Index, posenc::POSENC_STABLE_TAG::Index>);
   STATIC_REQUIRE(std::is_same_v<posenc::YarnScaling, posenc::POSENC_STABLE_TAG::YarnScaling>);
   STATIC_REQUIRE(std::is_same_v<posenc::AlibiForm, posenc::POSENC_STABLE_TAG::AlibiForm>);
@@ -56,7 +57,7 @@ TEST_CASE("the tags name inline namespaces", "[config]") {
   STATIC_REQUIRE(std::is_same_v<posenc::Alibi, posenc::POSENC_ABI_TAG::Alibi>);
 }
 
-TEST_CASE("the level tells what the compiler may emit", "[config]") {
+TEST_CASE("POSENC_LEVEL: tells what the compiler may emit", "[config]") {
   const std::string level = TEXT_OF(POSENC_LEVEL);
 #if defined(__FMA__)
   CHECK(POSENC_HAS_FMA == 1);

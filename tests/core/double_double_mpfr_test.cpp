@@ -45,7 +45,7 @@ double largest_error(const Draw& draw, const Function& function) {
 
 }  // namespace
 
-TEST_CASE("+ - * / are within 2^-103", "[double_double][mpfr]") {
+TEST_CASE("DoubleDouble: + - * / are within 2^-103", "[double_double][mpfr]") {
   support::Random random(11);
   double sum = 0, difference = 0, product = 0, quotient = 0;
   for (int i = 0; i < 20000; ++i) {
@@ -65,7 +65,7 @@ TEST_CASE("+ - * / are within 2^-103", "[double_double][mpfr]") {
   CHECK(std::log2(quotient) <= -103);
 }
 
-TEST_CASE("two_sum and two_product are exact", "[double_double][mpfr]") {
+TEST_CASE("two_sum and two_product: are exact", "[double_double][mpfr]") {
   support::Random random(12);
   for (int i = 0; i < 2000; ++i) {
     const double a = any_sign(random, -50, 50).hi, b = any_sign(random, -50, 50).hi;
@@ -74,7 +74,8 @@ TEST_CASE("two_sum and two_product are exact", "[double_double][mpfr]") {
   }
 }
 
-TEST_CASE("exp is within 2^-97 for results from 2^-64 to 2^64", "[double_double][mpfr]") {
+TEST_CASE("exp of DoubleDouble: within 2^-97 for results from 2^-64 to 2^64",
+          "[double_double][mpfr]") {
   support::Random random(13);
   const auto exponential = [](const auto& x) { return exp(x); };
   const auto between = [&](double low, double high) {
@@ -86,7 +87,8 @@ TEST_CASE("exp is within 2^-97 for results from 2^-64 to 2^64", "[double_double]
   CHECK(std::log2(largest_error(between(-1e-3, 1e-3), exponential)) <= -97);
 }
 
-TEST_CASE("log is within 2^-97 for arguments from 2^-64 to 2^64", "[double_double][mpfr]") {
+TEST_CASE("log of DoubleDouble: within 2^-97 for arguments from 2^-64 to 2^64",
+          "[double_double][mpfr]") {
   support::Random random(14);
   const auto logarithm = [](const auto& x) { return log(x); };
   const auto powers = [&](double low, double high) {
@@ -97,7 +99,8 @@ TEST_CASE("log is within 2^-97 for arguments from 2^-64 to 2^64", "[double_doubl
   CHECK(std::log2(largest_error(powers(8, 24), logarithm)) <= -97);  // bases of published models
 }
 
-TEST_CASE("log is within 2^-97 near 1, where its result is small", "[double_double][mpfr]") {
+TEST_CASE("log of DoubleDouble: within 2^-97 near 1, where its result is small",
+          "[double_double][mpfr]") {
   support::Random random(15);
   const auto near_1 = [&] {
     const double distance = std::exp2(random.uniform(-40, -1));
@@ -106,7 +109,7 @@ TEST_CASE("log is within 2^-97 near 1, where its result is small", "[double_doub
   CHECK(std::log2(largest_error(near_1, [](const auto& x) { return log(x); })) <= -97);
 }
 
-TEST_CASE("pow is within 2^-97 for |y log x| up to 40", "[double_double][mpfr]") {
+TEST_CASE("pow of DoubleDouble: within 2^-97 for |y log x| up to 40", "[double_double][mpfr]") {
   support::Random random(16);
   double largest = 0, of_frequencies = 0;
   for (int i = 0; i < 4000; ++i) {
@@ -126,7 +129,7 @@ TEST_CASE("pow is within 2^-97 for |y log x| up to 40", "[double_double][mpfr]")
   CHECK(std::log2(of_frequencies) <= -97);
 }
 
-TEST_CASE("floor agrees with MPFR", "[double_double][mpfr]") {
+TEST_CASE("floor of DoubleDouble: agrees with MPFR", "[double_double][mpfr]") {
   support::Random random(17);
   for (int i = 0; i < 2000; ++i) {
     const DoubleDouble x = any_sign(random, -3, 100);
@@ -134,7 +137,7 @@ TEST_CASE("floor agrees with MPFR", "[double_double][mpfr]") {
   }
 }
 
-TEST_CASE("two_product is exact up to the largest doubles", "[double_double][mpfr]") {
+TEST_CASE("two_product: is exact up to the largest doubles", "[double_double][mpfr]") {
   support::Random random(18);
   for (int i = 0; i < 2000; ++i) {
     const double a = any_sign(random, 980, 1023.99).hi;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests DoubleDouble at values that are known exactly; double_double_mpfr_test.cpp measures its errors.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/worse.hpp"
@@ -20,7 +21,7 @@ double relative_error(DoubleDouble value, DoubleDouble truth) {
 
 }  // namespace
 
-TEST_CASE("a DoubleDouble holds what a double cannot", "[double_double]") {
+TEST_CASE("DoubleDouble: holds what a double cannot", "[double_double]") {
   const DoubleDouble sum = DoubleDouble(1.0) + 0x1p-80;
   CHECK(sum == DoubleDouble(1.0, 0x1p-80));
   CHECK(sum - 1.0 == DoubleDouble(0x1p-80));
@@ -29,7 +30,7 @@ TEST_CASE("a DoubleDouble holds what a double cannot", "[double_double]") {
   CHECK(-DoubleDouble(1.0, 0x1p-60) == DoubleDouble(-1.0, -0x1p-60));
 }
 
-TEST_CASE("two_sum and two_product lose nothing", "[double_double]") {
+TEST_CASE("two_sum and two_product: lose nothing", "[double_double]") {
   using posenc::detail::two_product;
   using posenc::detail::two_sum;
   CHECK(two_sum(1.0, 0x1p-100) == DoubleDouble(1.0, 0x1p-100));
@@ -41,14 +42,14 @@ TEST_CASE("two_sum and two_product lose nothing", "[double_double]") {
   CHECK(two_product(0x1p53 - 1, 0x1p53 - 1) == DoubleDouble(0x1p106 - 0x1p54, 1.0));
 }
 
-TEST_CASE("DoubleDouble compares as a number", "[double_double]") {
+TEST_CASE("DoubleDouble: compares as a number", "[double_double]") {
   CHECK(DoubleDouble(1.0, -0x1p-60) < DoubleDouble(1.0));
   CHECK(DoubleDouble(1.0) < DoubleDouble(1.0, 0x1p-60));
   CHECK(DoubleDouble(-1.0) < DoubleDouble(0.0));
   CHECK(DoubleDouble(2.0) == 2.0);
 }
 
-TEST_CASE("floor of a DoubleDouble", "[double_double]") {
+TEST_CASE("floor of DoubleDouble: by hand", "[double_double]") {
   using posenc::detail::floor;
   CHECK(floor(DoubleDouble(2.75)) == 2.0);
   CHECK(floor(DoubleDouble(-2.25)) == -3.0);
@@ -60,7 +61,8 @@ TEST_CASE("floor of a DoubleDouble", "[double_double]") {
   CHECK(floor(DoubleDouble(0x1p60, -0.5)) == DoubleDouble(0x1p60, -1.0));
 }
 
-TEST_CASE("exp, log and pow are exact where scaling rules rely on it", "[double_double]") {
+TEST_CASE("exp, log and pow of DoubleDouble: exact where scaling rules rely on it",
+          "[double_double]") {
   CHECK(exp(DoubleDouble(0.0)) == DoubleDouble(1.0));
   CHECK(log(DoubleDouble(1.0)) == DoubleDouble(0.0));
   for (const double x : {0.001, 0.5, 1.0, 1.0001, 2.0, 10000.0, 1e9, 0x1p64}) {
@@ -73,7 +75,7 @@ TEST_CASE("exp, log and pow are exact where scaling rules rely on it", "[double_
   }
 }
 
-TEST_CASE("exp, log and pow meet known constants", "[double_double]") {
+TEST_CASE("exp, log and pow of DoubleDouble: known constants", "[double_double]") {
   // Expected values from mpmath with 60 digits.
   const DoubleDouble e{0x1.5bf0a8b145769p+1, 0x1.4d57ee2b1013ap-53};
   const DoubleDouble ln_10{0x1.26bb1bbb55516p+1, -0x1.f48ad494ea3e9p-53};
@@ -85,7 +87,7 @@ TEST_CASE("exp, log and pow meet known constants", "[double_double]") {
         -97);
 }
 
-TEST_CASE("exp undoes log", "[double_double]") {
+TEST_CASE("exp of DoubleDouble: undoes log", "[double_double]") {
   support::Random random(7);
   double largest = 0;
   for (int i = 0; i < 2000; ++i) {

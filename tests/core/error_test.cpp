@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests the types of errors and the form of their messages.
 #include "support/catch.hpp"
 #include <posenc/core/error.hpp>
 
@@ -16,7 +17,7 @@ using Catch::Matchers::Message;
 using posenc::Index;
 using posenc::detail::to_text;
 
-TEST_CASE("errors are the standard errors that callers already catch", "[error]") {
+TEST_CASE("Error: is the standard error that callers already catch", "[error]") {
   STATIC_REQUIRE(std::is_base_of_v<std::invalid_argument, posenc::ShapeError>);
   STATIC_REQUIRE(std::is_base_of_v<std::invalid_argument, posenc::ConfigError>);
   STATIC_REQUIRE(std::is_base_of_v<std::out_of_range, posenc::PositionError>);
@@ -24,14 +25,14 @@ TEST_CASE("errors are the standard errors that callers already catch", "[error]"
   STATIC_REQUIRE(std::is_nothrow_copy_constructible_v<posenc::ShapeError>);
 }
 
-TEST_CASE("errors are the same types under all compiler flags", "[error]") {
+TEST_CASE("Error: the same types under all compiler flags", "[error]") {
   using namespace posenc::POSENC_STABLE_TAG;
   STATIC_REQUIRE(std::is_same_v<ShapeError, posenc::ShapeError>);
   STATIC_REQUIRE(std::is_same_v<ConfigError, posenc::ConfigError>);
   STATIC_REQUIRE(std::is_same_v<PositionError, posenc::PositionError>);
 }
 
-TEST_CASE("fail() names the function, the rule, the value and the whole shape", "[error]") {
+TEST_CASE("fail: names the function, the rule, the value and the whole shape", "[error]") {
   const std::array<Index, 4> extents{2, 8, 16, 96};
   CHECK_THROWS_MATCHES(
       posenc::detail::fail<posenc::ShapeError>("Rope::rotate", "head_dim (", Index{96},
@@ -44,13 +45,13 @@ TEST_CASE("fail() names the function, the rule, the value and the whole shape", 
                        posenc::ConfigError, Message("posenc::f: base is 0.5"));
 }
 
-TEST_CASE("a thrown error is caught as its standard base", "[error]") {
+TEST_CASE("fail: a thrown error is caught as its standard base", "[error]") {
   CHECK_THROWS_AS(posenc::detail::throw_error<posenc::ShapeError>("x"), std::invalid_argument);
   CHECK_THROWS_AS(posenc::detail::throw_error<posenc::ConfigError>("x"), std::invalid_argument);
   CHECK_THROWS_AS(posenc::detail::throw_error<posenc::PositionError>("x"), std::out_of_range);
 }
 
-TEST_CASE("to_text writes numbers in full and in their shortest form", "[error]") {
+TEST_CASE("to_text: writes numbers in full and in their shortest form", "[error]") {
   CHECK(to_text("as it is") == "as it is");
   CHECK(to_text(0) == "0");
   CHECK(to_text(std::numeric_limits<Index>::min()) == "-9223372036854775808");
@@ -64,7 +65,7 @@ TEST_CASE("to_text writes numbers in full and in their shortest form", "[error]"
   CHECK(to_text(std::numeric_limits<double>::quiet_NaN()) == "nan");
 }
 
-TEST_CASE("to_text writes extents in brackets", "[error]") {
+TEST_CASE("to_text: writes extents in brackets", "[error]") {
   CHECK(to_text(std::span<const Index>{}) == "[]");
   CHECK(to_text(std::array<Index, 1>{7}) == "[7]");
   CHECK(to_text(std::array<Index, 3>{0, -1, Index{1} << 40}) == "[0, -1, 1099511627776]");

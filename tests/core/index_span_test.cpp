@@ -26,7 +26,7 @@ std::vector<Index> read(IndexSpan span) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("an IndexSpan reads vectors, arrays, spans, lists and pointers", "[list]",
+TEMPLATE_TEST_CASE("IndexSpan: reads vectors, arrays, spans, lists and pointers", "[list]",
                    std::int32_t, std::int64_t) {
   using Id = TestType;
   constexpr Id low = std::numeric_limits<Id>::min(), high = std::numeric_limits<Id>::max();
@@ -53,7 +53,7 @@ TEMPLATE_TEST_CASE("an IndexSpan reads vectors, arrays, spans, lists and pointer
   CHECK(span[1] == 8);  // it owns nothing
 }
 
-TEST_CASE("an IndexList reads what an IndexSpan reads, and braced lists", "[list]") {
+TEST_CASE("IndexList: reads what an IndexSpan reads, and braced lists", "[list]") {
   const auto sum = [](posenc::IndexList list) {
     const IndexSpan span = list;  // is a view of the same integers
     Index total = 0;
@@ -70,7 +70,7 @@ TEST_CASE("an IndexList reads what an IndexSpan reads, and braced lists", "[list
   CHECK(sum({long_list.data(), 2}) == 3);
 }
 
-TEST_CASE("visit() has the integers of an IndexSpan in their own type", "[list]") {
+TEST_CASE("IndexSpan: visit() has the integers in their own type", "[list]") {
   const std::vector<std::int32_t> short_list{1, 2};
   const std::vector<Index> long_list{1, 2, 8};
   const auto bytes = [](auto span) { return sizeof(span[0]) * span.size(); };
@@ -78,7 +78,7 @@ TEST_CASE("visit() has the integers of an IndexSpan in their own type", "[list]"
   CHECK(IndexSpan(long_list).visit(bytes) == 24);
 }
 
-TEST_CASE("an empty IndexSpan has no integers", "[list]") {
+TEST_CASE("IndexSpan: an empty one has no integers", "[list]") {
   CHECK(IndexSpan().empty());
   CHECK(read({}).empty());
 }

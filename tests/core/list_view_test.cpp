@@ -19,8 +19,7 @@ std::vector<Index> read(ListView<Index> list) { return {list.begin(), list.end()
 
 }  // namespace
 
-TEST_CASE("a ListView reads vectors, arrays, spans, pointers and lists written in place",
-          "[list]") {
+TEST_CASE("ListView: reads vectors, arrays, spans, pointers and lists written in place", "[list]") {
   std::vector<Index> vector{3, 1, 2};
   const std::array<Index, 3> array{3, 1, 2};
   const Index plain[] = {3, 1, 2};
@@ -35,7 +34,7 @@ TEST_CASE("a ListView reads vectors, arrays, spans, pointers and lists written i
   CHECK(read({7}) == std::vector<Index>{7});
 }
 
-TEST_CASE("a ListView reads nothing else", "[list]") {
+TEST_CASE("ListView: reads nothing else", "[list]") {
   STATIC_REQUIRE(!std::convertible_to<std::vector<int>, ListView<Index>>);
   STATIC_REQUIRE(!std::convertible_to<Index, ListView<Index>>);
   STATIC_REQUIRE(!std::convertible_to<std::span<const double>, ListView<Index>>);

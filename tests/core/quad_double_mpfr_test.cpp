@@ -51,7 +51,7 @@ double relative_to(double scale, const QuadDouble& value, const Mpfr& truth) {
 
 }  // namespace
 
-TEST_CASE("+ - * / of QuadDouble are within 2^-195 and normalised", "[quad_double][mpfr]") {
+TEST_CASE("QuadDouble: + - * / are within 2^-195 and normalised", "[quad_double][mpfr]") {
   support::Random random(21);
   double sum = 0, difference = 0, product = 0, quotient = 0;
   bool normalized = true;
@@ -77,7 +77,7 @@ TEST_CASE("+ - * / of QuadDouble are within 2^-195 and normalised", "[quad_doubl
   CHECK(normalized);
 }
 
-TEST_CASE("exp and log of QuadDouble are within 2^-185", "[quad_double][mpfr]") {
+TEST_CASE("QuadDouble: exp and log are within 2^-185", "[quad_double][mpfr]") {
   support::Random random(22);
   double exponential = 0, logarithm = 0;
   for (int i = 0; i < 1500; ++i) {
@@ -94,7 +94,7 @@ TEST_CASE("exp and log of QuadDouble are within 2^-185", "[quad_double][mpfr]") 
   CHECK(log(QuadDouble(1)) == QuadDouble(0));
 }
 
-TEST_CASE("floor of QuadDouble is the largest integer not above it", "[quad_double]") {
+TEST_CASE("QuadDouble: floor is the largest integer not above it", "[quad_double]") {
   CHECK(floor(QuadDouble(2.75)) == QuadDouble(2));
   CHECK(floor(QuadDouble(-2.25)) == QuadDouble(-3));
   // An integer in the first limb, and a fraction in a later one.

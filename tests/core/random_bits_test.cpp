@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests the bits that dropout and random weights are made from.
 #include "support/catch.hpp"
 #include <posenc/core/detail/random_bits.hpp>
 
@@ -9,7 +10,7 @@ namespace random_bits_test {
 using posenc::detail::mix_bits;
 using posenc::detail::uniform;
 
-TEST_CASE("mix_bits gives the sequence of SplitMix64", "[random_bits]") {
+TEST_CASE("mix_bits: gives the sequence of SplitMix64", "[random_bits]") {
   // The first outputs of the authors' program with seed 0, whose state grows by this step.
   constexpr std::uint64_t step = 0x9e3779b97f4a7c15u;
   std::uint64_t state = 0;
@@ -20,7 +21,7 @@ TEST_CASE("mix_bits gives the sequence of SplitMix64", "[random_bits]") {
   }
 }
 
-TEST_CASE("uniform scales the upper 53 bits to less than one", "[random_bits]") {
+TEST_CASE("uniform: scales the upper 53 bits to less than one", "[random_bits]") {
   for (const std::uint64_t zero : {std::uint64_t{0}}) {
     CHECK(uniform(zero) == 0);
     CHECK(uniform(zero + 0x7ff) == 0);

@@ -16,7 +16,7 @@ using posenc::Index;
 using posenc::detail::AlignedVector;
 using posenc::detail::MoveResetIndex;
 
-TEST_CASE("A MoveResetIndex is 0 after it was moved from", "[storage]") {
+TEST_CASE("MoveResetIndex: is 0 after it was moved from", "[storage]") {
   MoveResetIndex first(5);
   MoveResetIndex second(std::move(first));
   CHECK(Index{second} == 5);
@@ -30,7 +30,7 @@ TEST_CASE("A MoveResetIndex is 0 after it was moved from", "[storage]") {
   CHECK(Index{third} == 5);
 }
 
-TEST_CASE("An AlignedVector starts at a cache line and takes values", "[storage]") {
+TEST_CASE("AlignedVector: starts at a cache line and takes values", "[storage]") {
   AlignedVector<std::int32_t> list(5, 3);
   list.push_back(4);
   CHECK(reinterpret_cast<std::uintptr_t>(list.data()) % 64 == 0);

@@ -10,7 +10,7 @@
 
 namespace version_test {
 
-TEST_CASE("the version is three plain numbers", "[version]") {
+TEST_CASE("version: three plain numbers", "[version]") {
   for (const std::string part :
        {TEXT_OF_VERSION(POSENC_VERSION_MAJOR), TEXT_OF_VERSION(POSENC_VERSION_MINOR),
         TEXT_OF_VERSION(POSENC_VERSION_PATCH)}) {
@@ -21,12 +21,12 @@ TEST_CASE("the version is three plain numbers", "[version]") {
   }
 }
 
-TEST_CASE("POSENC_VERSION_SUFFIX marks all but releases", "[version]") {
+TEST_CASE("POSENC_VERSION_SUFFIX: marks all but releases", "[version]") {
   const std::string suffix = POSENC_VERSION_SUFFIX;
   CHECK((suffix.empty() || suffix == "-dev"));
 }
 
-TEST_CASE("the preprocessor compares versions", "[version]") {
+TEST_CASE("POSENC_VERSION_MAJOR: the preprocessor compares versions", "[version]") {
 #if POSENC_VERSION_MAJOR * 10000 + POSENC_VERSION_MINOR * 100 + POSENC_VERSION_PATCH >= 200
   SUCCEED();
 #else

@@ -40,7 +40,7 @@ struct Row {
 
 }  // namespace
 
-TEST_CASE("the policy takes cos and sin of the float product", "[hf_float32]") {
+TEST_CASE("HfFloat32: takes cos and sin of the float product", "[hf_float32]") {
   const Frequencies ours = llama2();
   const Oscillator oscillator(posenc::detail::exact_inv_freq(ours), AnglePolicy::HfFloat32);
   CHECK(oscillator.policy() == AnglePolicy::HfFloat32);
@@ -62,13 +62,13 @@ TEST_CASE("the policy takes cos and sin of the float product", "[hf_float32]") {
   }
 }
 
-TEST_CASE("the policy rounds positions to float", "[hf_float32]") {
+TEST_CASE("HfFloat32: rounds positions to float", "[hf_float32]") {
   const Oscillator oscillator(posenc::detail::exact_inv_freq(llama2()), AnglePolicy::HfFloat32);
   CHECK(Row<float>(oscillator, 0x1p24 + 1).cos == Row<float>(oscillator, 0x1p24).cos);
   CHECK(Row<float>(oscillator, 0x1p24 + 2).cos != Row<float>(oscillator, 0x1p24).cos);
 }
 
-TEST_CASE("the policy multiplies with the attention factor in float", "[hf_float32]") {
+TEST_CASE("HfFloat32: multiplies with the attention factor in float", "[hf_float32]") {
   const Oscillator oscillator(posenc::detail::exact_inv_freq(llama2()), AnglePolicy::HfFloat32);
   const double factor = 1.138629436111989;
   const Row<float> plain(oscillator, 777), scaled(oscillator, 777, factor);
@@ -81,7 +81,7 @@ TEST_CASE("the policy multiplies with the attention factor in float", "[hf_float
   }
 }
 
-TEST_CASE("what the float32 pipeline is off by", "[hf_float32]") {
+TEST_CASE("HfFloat32: the documented error of the float32 pipeline", "[hf_float32]") {
   const Oscillator pipeline(posenc::detail::exact_inv_freq(llama2()), AnglePolicy::HfFloat32);
   const Oscillator exact(posenc::detail::exact_inv_freq(
       frequencies(posenc::Unscaled{.rotary_dim = 128, .base = 10000})));
@@ -97,7 +97,7 @@ TEST_CASE("what the float32 pipeline is off by", "[hf_float32]") {
   CHECK(worst(10000019) == Approx(0.27).epsilon(0.05));
 }
 
-TEMPLATE_TEST_CASE("Rope and its table have the same bits under the policy", "[hf_float32]", float,
+TEMPLATE_TEST_CASE("HfFloat32: Rope and its table have the same bits", "[hf_float32]", float,
                    double) {
   const posenc::YarnScaling rule{
       .rotary_dim = 8, .base = 10000, .factor = 16, .original_max_position = 4096};
@@ -130,7 +130,7 @@ TEMPLATE_TEST_CASE("Rope and its table have the same bits under the policy", "[h
   CHECK(support::max_abs_difference(rotated, x) < 2e-6);
 }
 
-TEST_CASE("positions beyond floats are refused under the policy", "[hf_float32]") {
+TEST_CASE("HfFloat32: rejects positions beyond floats", "[hf_float32]") {
   const std::vector<double> still{0.0};
   const posenc::Rope<posenc::HalfRotate> rope(Frequencies::from_inv_freq(still), 0, {},
                                               AnglePolicy::HfFloat32);

@@ -13,7 +13,7 @@ using posenc::DivisorScaling;
 using posenc::Index;
 using namespace rejections;  // NOLINT: every check of a rejection
 
-TEST_CASE("DivisorScaling refuses bad settings", "[rules]") {
+TEST_CASE("DivisorScaling: rejects bad settings", "[rules]") {
   const DivisorScaling rule{.rotary_dim = 4, .base = 10000, .divisors = {1, 8}};
   using List = std::vector<double>;
   check_rejected(rule, &DivisorScaling::rotary_dim, Index{3},
@@ -33,7 +33,7 @@ TEST_CASE("DivisorScaling refuses bad settings", "[rules]") {
                  "Frequencies: attention_factor must be positive and finite but is 0");
 }
 
-TEST_CASE("frequencies are divided pair by pair", "[divisors]") {
+TEST_CASE("DivisorScaling: frequencies are divided pair by pair", "[divisors]") {
   const DivisorScaling rule{
       .rotary_dim = 6, .base = 1000, .divisors = {1, 8, 0.5}, .attention_factor = 1.25};
   const auto ours = frequencies(rule);
@@ -44,7 +44,8 @@ TEST_CASE("frequencies are divided pair by pair", "[divisors]") {
   CHECK(ours.softmax_scale_multiplier() == 1);
 }
 
-TEST_CASE("divisors have bounds that their products with frequencies keep", "[divisors]") {
+TEST_CASE("DivisorScaling: divisors have bounds that their products with frequencies keep",
+          "[divisors]") {
   const DivisorScaling rule{.rotary_dim = 4, .base = 10000, .divisors = {1e-100, 1e100}};
   CHECK(frequencies(rule).inv_freq()[0] == Approx(1e100));
   CHECK(frequencies(rule).inv_freq()[1] == Approx(1e-102));

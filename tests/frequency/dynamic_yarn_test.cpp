@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests DynamicYarnScaling as a function of the length.
 #include "frequency/rejections.hpp"
 #include "support/catch.hpp"
 #include <posenc/frequency/dynamic_yarn.hpp>
@@ -27,20 +28,22 @@ Frequencies yarn(double factor) {
 
 }  // namespace
 
-TEST_CASE("up to the trained length dynamic YaRN is Unscaled bit for bit", "[dynamic_yarn]") {
+TEST_CASE("DynamicYarnScaling: Unscaled bit for bit up to the trained length", "[dynamic_yarn]") {
   const auto unscaled = frequencies(posenc::Unscaled{.rotary_dim = 64, .base = 10000});
   for (const Index length : {0, 1, 2047, 2048}) CHECK(frequencies(rule, length) == unscaled);
   CHECK(frequencies(rule, 2049) != unscaled);
 }
 
-TEST_CASE("dynamic YaRN is YaRN with a factor that grows with the length", "[dynamic_yarn]") {
+TEST_CASE("DynamicYarnScaling: is YaRN with a factor that grows with the length",
+          "[dynamic_yarn]") {
   // A double represents these factors exactly.
   CHECK(frequencies(rule, 8192) == yarn(4));
   CHECK(frequencies(rule, 3072) == yarn(1.5));
   CHECK(frequencies(rule, 2049) == yarn(2049.0 / 2048));
 }
 
-TEST_CASE("a finetuned model begins with the factor of its finetuning", "[dynamic_yarn]") {
+TEST_CASE("DynamicYarnScaling: a finetuned model begins with the factor of its finetuning",
+          "[dynamic_yarn]") {
   DynamicYarnScaling finetuned = rule;
   finetuned.finetuned_max_position = 8192;
   CHECK(frequencies(finetuned, 0) == yarn(4));
@@ -48,7 +51,8 @@ TEST_CASE("a finetuned model begins with the factor of its finetuning", "[dynami
   CHECK(frequencies(finetuned, 16384) == yarn(8));
 }
 
-TEST_CASE("a longer sequence never turns faster, and its scores grow", "[dynamic_yarn]") {
+TEST_CASE("DynamicYarnScaling: a longer sequence never rotates faster, and its scores grow",
+          "[dynamic_yarn]") {
   auto previous = frequencies(rule, 2048);
   for (Index length = 2100; length < 1000000; length *= 2) {
     CAPTURE(length);
@@ -64,7 +68,7 @@ TEST_CASE("a longer sequence never turns faster, and its scores grow", "[dynamic
   }
 }
 
-TEST_CASE("other ramps are passed on", "[dynamic_yarn]") {
+TEST_CASE("DynamicYarnScaling: other ramps are passed on", "[dynamic_yarn]") {
   DynamicYarnScaling other = rule;
   other.beta_fast = 16;
   other.beta_slow = 2;
@@ -78,7 +82,7 @@ TEST_CASE("other ramps are passed on", "[dynamic_yarn]") {
                                                                     .truncate = false}));
 }
 
-TEST_CASE("DynamicYarnScaling refuses bad settings", "[rules]") {
+TEST_CASE("DynamicYarnScaling: rejects bad settings", "[rules]") {
   const DynamicYarnScaling narrow{.rotary_dim = 8, .base = 10000, .original_max_position = 2048};
   check_shared_fields(narrow, 2);
   check_length(narrow);

@@ -41,7 +41,7 @@ struct NotARule {};
 
 }  // namespace user
 
-TEST_CASE("frequencies given as double are taken as exact", "[frequencies]") {
+TEST_CASE("Frequencies: a double is taken as exact", "[frequencies]") {
   const std::vector<double> given{1.0, 0.1, -0.25, 0.0, 1e-300};
   const Frequencies f = Frequencies::from_inv_freq(given, 1.25);
   CHECK(f.pairs() == 5);
@@ -54,7 +54,7 @@ TEST_CASE("frequencies given as double are taken as exact", "[frequencies]") {
   CHECK(f.softmax_scale_multiplier() == 1);
 }
 
-TEST_CASE("frequencies are values", "[frequencies]") {
+TEST_CASE("Frequencies: are values", "[frequencies]") {
   const std::vector<DoubleDouble> w{{1.0, 0x1p-60}, 0.5};
   const Frequencies f = exact_frequencies(w, 1, 2.5);
   CHECK(f.softmax_scale_multiplier() == 2.5);
@@ -66,7 +66,8 @@ TEST_CASE("frequencies are values", "[frequencies]") {
   CHECK(Frequencies::from_inv_freq({}).pairs() == 0);
 }
 
-TEST_CASE("frequencies and factors must be usable numbers", "[frequencies]") {
+TEST_CASE("Frequencies: and factors must be finite and positive where rules ask it",
+          "[frequencies]") {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
   const auto of = [](double w) { return Frequencies::from_inv_freq({1.0, w}); };
@@ -88,7 +89,7 @@ TEST_CASE("frequencies and factors must be usable numbers", "[frequencies]") {
                                "finite but is -2"));
 }
 
-TEST_CASE("bounds that rules share", "[frequencies][errors]") {
+TEST_CASE("Frequencies: bounds that rules share", "[frequencies][errors]") {
   namespace detail = posenc::detail;
   for (const double factor : {1e-25, 1.0, 1e25}) {
     CHECK_NOTHROW(detail::check_attention_factor("f", factor));
@@ -105,7 +106,7 @@ TEST_CASE("bounds that rules share", "[frequencies][errors]") {
   }
 }
 
-TEST_CASE("a rule is a struct with a function beside it", "[frequencies]") {
+TEST_CASE("FrequencyRule: a struct with a function beside it", "[frequencies]") {
   STATIC_REQUIRE(posenc::FrequencyRule<posenc::Unscaled>);
   STATIC_REQUIRE(posenc::FrequencyRule<posenc::LinearScaling>);
   STATIC_REQUIRE(posenc::FrequencyRule<posenc::NtkScaling>);
@@ -120,7 +121,7 @@ TEST_CASE("a rule is a struct with a function beside it", "[frequencies]") {
   STATIC_REQUIRE(!posenc::LengthFrequencyRule<posenc::YarnScaling>);
 }
 
-TEST_CASE("Rope takes a rule of the user's own", "[frequencies]") {
+TEST_CASE("FrequencyRule: Rope takes a rule of the user's own", "[frequencies]") {
   const posenc::Rope<posenc::Interleaved> rope(user::Octaves{.pairs = 3}, 2);
   CHECK(rope.rotary_dim() == 6);
   CHECK(rope.rotary_offset() == 2);

@@ -54,7 +54,7 @@ Frequencies llama2() {
 
 }  // namespace
 
-TEST_CASE("float32 frequencies agree with float arithmetic", "[hf_float32]") {
+TEST_CASE("hf_float32: frequencies agree with float arithmetic", "[hf_float32]") {
   for (const auto& [model, base, dim] : presets::all) {
     CAPTURE(model);
     const auto float_base = static_cast<float>(base);
@@ -90,7 +90,7 @@ TEST_CASE("float32 frequencies agree with float arithmetic", "[hf_float32]") {
   }
 }
 
-TEST_CASE("float32 ramps agree with float arithmetic", "[hf_float32]") {
+TEST_CASE("hf_float32: ramps agree with float arithmetic", "[hf_float32]") {
   for (const double factor : {3.0, 4.0}) {
     const posenc::YarnScaling qwen{
         .rotary_dim = 128, .base = 1000000, .factor = factor, .original_max_position = 32768};
@@ -114,7 +114,7 @@ TEST_CASE("float32 ramps agree with float arithmetic", "[hf_float32]") {
   }
 }
 
-TEST_CASE("float32 ramps whose ends meet are the step of the exact rule", "[hf_float32]") {
+TEST_CASE("hf_float32: ramps whose ends meet are the step of the exact rule", "[hf_float32]") {
   const posenc::Llama3Scaling step{.rotary_dim = 128,
                                    .base = 500000,
                                    .factor = 8,
@@ -132,7 +132,7 @@ TEST_CASE("float32 ramps whose ends meet are the step of the exact rule", "[hf_f
   check_floats(hf_float32_frequencies(yarn), frequencies(yarn));
 }
 
-TEST_CASE("float32 dynamic NTK has the power law of the stretched base", "[hf_float32]") {
+TEST_CASE("hf_float32: dynamic NTK has the power law of the stretched base", "[hf_float32]") {
   const posenc::DynamicNtkScaling rule{
       .rotary_dim = 128, .base = 10000, .factor = 2, .original_max_position = 4096};
   CHECK(hf_float32_frequencies(rule, 4096) == llama2());
@@ -142,14 +142,14 @@ TEST_CASE("float32 dynamic NTK has the power law of the stretched base", "[hf_fl
   check_floats(hf_float32_frequencies(rule, 8192), frequencies(rule, 8192));
 }
 
-TEST_CASE("the largest base of the float32 pipeline is the largest float", "[hf_float32]") {
+TEST_CASE("hf_float32: the largest base is the largest float", "[hf_float32]") {
   constexpr auto largest = static_cast<double>(std::numeric_limits<float>::max());
   CHECK(posenc::detail::float32_powers(largest, 4)[0] == 1);
   CHECK_THROWS_AS(posenc::detail::float32_powers(std::nextafter(largest, 1e300), 4),
                   posenc::ConfigError);
 }
 
-TEST_CASE("float32 frequencies refuse what the rule refuses", "[hf_float32]") {
+TEST_CASE("hf_float32: rejects what the rule rejects", "[hf_float32]") {
   CHECK_THROWS_AS(hf_float32_frequencies(posenc::Unscaled{}), posenc::ConfigError);
   CHECK_THROWS_AS(hf_float32_frequencies(posenc::YarnScaling{}), posenc::ConfigError);
   CHECK_THROWS_AS(hf_float32_frequencies(posenc::Llama3Scaling{}), posenc::ConfigError);

@@ -47,7 +47,7 @@ Llama3Scaling llama3(double factor, double low, double high) {
 
 }  // namespace
 
-TEST_CASE("YaRN with equal betas keeps 95 bits", "[rules][mpfr]") {
+TEST_CASE("YarnScaling: equal betas keep 95 bits", "[rules][mpfr]") {
   for (const double factor : {1.5, 40.0, 1e100}) {
     for (const Index dim : {64, 128, 1024}) {
       YarnScaling rule{.rotary_dim = dim,
@@ -67,7 +67,7 @@ TEST_CASE("YaRN with equal betas keeps 95 bits", "[rules][mpfr]") {
   }
 }
 
-TEST_CASE("Llama 3 with adjacent factors keeps 95 bits", "[rules][mpfr]") {
+TEST_CASE("Llama3Scaling: adjacent factors keep 95 bits", "[rules][mpfr]") {
   const double infinity = std::numeric_limits<double>::infinity();
   const auto unscaled = truth::power_law(500000, 128);
   for (const double factor : {1.5, 8.0, 1e100}) {
@@ -91,7 +91,7 @@ TEST_CASE("Llama 3 with adjacent factors keeps 95 bits", "[rules][mpfr]") {
   }
 }
 
-TEST_CASE("rules at the ends of their settings keep 95 bits", "[rules][mpfr]") {
+TEST_CASE("RotaryRule: 95 bits at the ends of settings", "[rules][mpfr]") {
   for (const double base : {1 + 0x1p-52, 1 + 1e-12, 1e100}) {
     for (const double factor : {1 + 0x1p-52, 1e100}) {
       CAPTURE(base, factor);
@@ -119,7 +119,7 @@ TEST_CASE("rules at the ends of their settings keep 95 bits", "[rules][mpfr]") {
   }
 }
 
-TEST_CASE("QuadDouble keeps its bits", "[wide][mpfr]") {
+TEST_CASE("QuadDouble: keeps its bits in ill-conditioned rules", "[wide][mpfr]") {
   using posenc::detail::QuadDouble;
   const auto truth_of = [](const QuadDouble& x) {
     return Mpfr(x.limbs[0]) + Mpfr(x.limbs[1]) + Mpfr(x.limbs[2]) + Mpfr(x.limbs[3]);

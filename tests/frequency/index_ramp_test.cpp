@@ -13,7 +13,7 @@ using posenc::YarnCrossing;
 using posenc::detail::IndexRamp;
 using posenc::detail::QuadDouble;
 
-TEST_CASE("pair indices of the ramp's ends in published models", "[yarn]") {
+TEST_CASE("index_ramp: pair indices of the ramp's ends in published models", "[yarn]") {
   const auto index = [](posenc::Index dim, double base, posenc::Index length, double rotations) {
     return static_cast<double>(
         posenc::detail::pair_index_at_rotations(dim, base, length, rotations));
@@ -30,7 +30,7 @@ TEST_CASE("pair indices of the ramp's ends in published models", "[yarn]") {
   CHECK(index(8, 1e4, 64, 1) == Approx(1.01).margin(0.005));
 }
 
-TEST_CASE("ends of a ramp are rounded outward, clamped and kept apart", "[yarn]") {
+TEST_CASE("index_ramp: ends are rounded outward, clamped and kept apart", "[yarn]") {
   const auto ends = [](const IndexRamp& ramp) {
     return std::pair{static_cast<double>(ramp.low), static_cast<double>(ramp.high)};
   };
@@ -46,7 +46,7 @@ TEST_CASE("ends of a ramp are rounded outward, clamped and kept apart", "[yarn]"
         Ends{45, 21});
 }
 
-TEST_CASE("frequencies are blended along a ramp", "[yarn]") {
+TEST_CASE("index_ramp: frequencies are blended along it", "[yarn]") {
   std::vector<QuadDouble> a(7, QuadDouble(8)), equal(7, QuadDouble(3));
   blend(a, std::vector<QuadDouble>(7, QuadDouble(4)), {1, 5});
   blend(equal, std::vector<QuadDouble>(7, QuadDouble(3)), {0.3, 4.7});

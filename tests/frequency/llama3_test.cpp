@@ -35,12 +35,12 @@ constexpr Llama3Scaling llama3{.rotary_dim = 128,
 
 }  // namespace
 
-TEST_CASE("Llama 3 keeps fast pairs, divides slow ones, and joins them", "[ramps]") {
+TEST_CASE("Llama3Scaling: keeps fast pairs, divides slow ones, and joins them", "[ramps]") {
   check_parts(frequencies(llama3), unscaled(128, 500000), linear(128, 500000, 8), 8192, 1, 4);
   CHECK(frequencies(llama3).attention_factor() == 1);
 }
 
-TEST_CASE("Llama 3 is NTK-by-parts with other ends", "[ramps]") {
+TEST_CASE("Llama3Scaling: is NTK-by-parts with other ends", "[ramps]") {
   CHECK(frequencies(llama3) == frequencies(NtkByPartsScaling{.rotary_dim = 128,
                                                              .base = 500000,
                                                              .factor = 8,
@@ -49,7 +49,7 @@ TEST_CASE("Llama 3 is NTK-by-parts with other ends", "[ramps]") {
                                                              .beta = 4}));
 }
 
-TEST_CASE("Llama 3 with ends that meet is a step", "[ramps]") {
+TEST_CASE("Llama3Scaling: ends that meet are a step", "[ramps]") {
   Llama3Scaling step = llama3;
   step.low_freq_factor = step.high_freq_factor = 2;
   const auto ours = frequencies(step), kept = unscaled(128, 500000),
@@ -62,7 +62,7 @@ TEST_CASE("Llama 3 with ends that meet is a step", "[ramps]") {
   }
 }
 
-TEST_CASE("the step lies where the rotations reach it", "[ramps]") {
+TEST_CASE("Llama3Scaling: the step lies where the rotations reach it", "[ramps]") {
   const auto kept = unscaled(128, 500000), divided = linear(128, 500000, 8);
   const double rotations = kept.inv_freq()[30] * 8192 / (2 * std::numbers::pi);
   Llama3Scaling step = llama3;
@@ -74,7 +74,7 @@ TEST_CASE("the step lies where the rotations reach it", "[ramps]") {
         posenc::detail::exact_inv_freq(divided)[30]);
 }
 
-TEST_CASE("ends that draw near each other tend to the step", "[ramps]") {
+TEST_CASE("Llama3Scaling: ends that draw near each other tend to the step", "[ramps]") {
   Llama3Scaling step = llama3, narrow = llama3;
   step.low_freq_factor = step.high_freq_factor = 2;
   narrow.low_freq_factor = 2;
@@ -82,7 +82,7 @@ TEST_CASE("ends that draw near each other tend to the step", "[ramps]") {
   CHECK(frequencies(narrow) == frequencies(step));
 }
 
-TEST_CASE("Llama 3 as divisors, as GGUF files carry it", "[ramps]") {
+TEST_CASE("Llama3Scaling: as divisors, as GGUF files carry it", "[ramps]") {
   const auto ours = frequencies(llama3), kept = unscaled(128, 500000);
   std::vector<double> divisors;
   for (std::size_t i = 0; i < 64; ++i) {
@@ -98,7 +98,9 @@ TEST_CASE("Llama 3 as divisors, as GGUF files carry it", "[ramps]") {
   }
 }
 
-TEST_CASE("however large the factor, fast pairs are kept and slow ones stand still", "[ramps]") {
+TEST_CASE(
+    "Llama3Scaling: however large the factor, fast pairs are kept and slow ones do not rotate",
+    "[ramps]") {
   constexpr double factor = 1e30;
   const auto check = [](const Frequencies& ours, const Frequencies& kept) {
     CHECK(posenc::detail::exact_inv_freq(ours).front() ==
@@ -113,7 +115,7 @@ TEST_CASE("however large the factor, fast pairs are kept and slow ones stand sti
         unscaled(64, 10000));
 }
 
-TEST_CASE("Llama3Scaling refuses bad settings", "[rules]") {
+TEST_CASE("Llama3Scaling: rejects bad settings", "[rules]") {
   const Llama3Scaling rule{.rotary_dim = 8,
                            .base = 500000,
                            .factor = 8,

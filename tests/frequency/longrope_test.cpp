@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests LongRopeScaling: choice of the list, attention factors, and what it rejects.
 #include "frequency/rejections.hpp"
 #include "support/catch.hpp"
 #include <posenc/frequency/divisors.hpp>
@@ -28,7 +29,8 @@ const LongRopeScaling phi3{.rotary_dim = 6,
 
 }  // namespace
 
-TEST_CASE("the length chooses the regime, the trained length being short", "[longrope]") {
+TEST_CASE("LongRopeScaling: the length chooses the regime, the trained length being short",
+          "[longrope]") {
   const Frequencies few = frequencies(phi3, LongRopeRegime::Short);
   const Frequencies many = frequencies(phi3, LongRopeRegime::Long);
   CHECK(few != many);
@@ -38,7 +40,7 @@ TEST_CASE("the length chooses the regime, the trained length being short", "[lon
   CHECK(frequencies(phi3, 10) == few);
 }
 
-TEST_CASE("each regime divides by its list", "[longrope]") {
+TEST_CASE("LongRopeScaling: each regime divides by its list", "[longrope]") {
   const auto divided = [](const std::vector<double>& divisors, double attention_factor) {
     return frequencies(posenc::DivisorScaling{.rotary_dim = 6,
                                               .base = 10000,
@@ -50,7 +52,7 @@ TEST_CASE("each regime divides by its list", "[longrope]") {
   CHECK(frequencies(phi3, LongRopeRegime::Long) == divided(phi3.long_factor, m));
 }
 
-TEST_CASE("the attention factor of both regimes", "[longrope]") {
+TEST_CASE("LongRopeScaling: one attention factor for both regimes", "[longrope]") {
   // Phi-3: sqrt(1 + ln 32 / ln 4096)
   CHECK(frequencies(phi3, 0).attention_factor() == Approx(1.19024).margin(5e-6));
   CHECK(frequencies(phi3, 5000).attention_factor() == frequencies(phi3, 0).attention_factor());
@@ -62,7 +64,7 @@ TEST_CASE("the attention factor of both regimes", "[longrope]") {
   CHECK(frequencies(given, 5000).attention_factor() == 1.5);
 }
 
-TEST_CASE("an attention factor for each regime", "[longrope]") {
+TEST_CASE("LongRopeScaling: an attention factor for each regime", "[longrope]") {
   LongRopeScaling phimoe = phi3;
   phimoe.factor.reset();
   phimoe.short_mscale = 1.25;
@@ -71,7 +73,7 @@ TEST_CASE("an attention factor for each regime", "[longrope]") {
   CHECK(frequencies(phimoe, 4097).attention_factor() == 1.375);
 }
 
-TEST_CASE("LongRopeScaling refuses bad settings", "[rules]") {
+TEST_CASE("LongRopeScaling: rejects bad settings", "[rules]") {
   const LongRopeScaling rule{.rotary_dim = 4,
                              .base = 10000,
                              .short_factor = {1, 1.5},

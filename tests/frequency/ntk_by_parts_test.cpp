@@ -17,7 +17,7 @@ using ramps::check_parts;
 using ramps::linear;
 using ramps::unscaled;
 
-TEST_CASE("the paper's ramp is another than the one in use", "[ramps]") {
+TEST_CASE("NtkByPartsScaling: the paper's ramp differs from the one in use", "[ramps]") {
   // Llama-2 with factor 16, pair 38: 0.115 w by rotations and 0.351 w by index.
   const NtkByPartsScaling paper{
       .rotary_dim = 128, .base = 10000, .factor = 16, .original_max_position = 4096};
@@ -29,7 +29,7 @@ TEST_CASE("the paper's ramp is another than the one in use", "[ramps]") {
   CHECK(code.inv_freq()[38] / kept.inv_freq()[38] == Approx(0.351).margin(0.0005));
 }
 
-TEST_CASE("NtkByPartsScaling refuses bad settings", "[rules]") {
+TEST_CASE("NtkByPartsScaling: rejects bad settings", "[rules]") {
   const NtkByPartsScaling rule{
       .rotary_dim = 8, .base = 10000, .factor = 2, .original_max_position = 2048};
   check_shared_fields(rule, 2);

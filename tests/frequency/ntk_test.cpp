@@ -22,7 +22,7 @@ using slowdowns::check_increasing;
 using slowdowns::slowdown;
 using slowdowns::unscaled;
 
-TEST_CASE("NTK slows the first pair not at all and the last by the factor", "[ntk]") {
+TEST_CASE("NtkScaling: keeps the first pair and slows the last by the factor", "[ntk]") {
   for (const auto& [model, base, dim] : presets::all) {
     CAPTURE(model);
     const Frequencies ours = frequencies(NtkScaling{.rotary_dim = dim, .base = base, .factor = 8});
@@ -33,12 +33,12 @@ TEST_CASE("NTK slows the first pair not at all and the last by the factor", "[nt
   }
 }
 
-TEST_CASE("alpha is NTK's factor under another name", "[ntk]") {
+TEST_CASE("AlphaNtkScaling: alpha is NTK's factor under another name", "[ntk]") {
   CHECK(frequencies(AlphaNtkScaling{.rotary_dim = 128, .base = 10000, .alpha = 1000}) ==
         frequencies(NtkScaling{.rotary_dim = 128, .base = 10000, .factor = 1000}));
 }
 
-TEST_CASE("vLLM's dynamic rule is static: alpha = s^2 - s + 1", "[ntk]") {
+TEST_CASE("AlphaNtkScaling: vLLM's dynamic rule is static, alpha = s^2 - s + 1", "[ntk]") {
   for (const auto& [factor, alpha] : {std::pair{2.0, 3.0}, {4.0, 13.0}, {8.0, 57.0}}) {
     const posenc::DynamicNtkScaling dynamic{
         .rotary_dim = 128, .base = 10000, .factor = factor, .original_max_position = 4096};
@@ -47,13 +47,13 @@ TEST_CASE("vLLM's dynamic rule is static: alpha = s^2 - s + 1", "[ntk]") {
   }
 }
 
-TEST_CASE("NtkScaling refuses bad settings", "[rules]") {
+TEST_CASE("NtkScaling: rejects bad settings", "[rules]") {
   const NtkScaling rule{.rotary_dim = 8, .base = 10000, .factor = 2};
   check_shared_fields(rule, 4);
   check_factor(rule);
 }
 
-TEST_CASE("AlphaNtkScaling refuses bad settings", "[rules]") {
+TEST_CASE("AlphaNtkScaling: rejects bad settings", "[rules]") {
   const AlphaNtkScaling rule{.rotary_dim = 8, .base = 10000, .alpha = 1000};
   check_shared_fields(rule, 4);
   check_at_least_1(rule, &AlphaNtkScaling::alpha,

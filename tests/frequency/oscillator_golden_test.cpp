@@ -61,7 +61,7 @@ double error_of(double value, DoubleDouble truth) {
 
 }  // namespace
 
-TEST_CASE("cos and sin of the stored angles", "[oscillator][golden]") {
+TEST_CASE("Oscillator: cos and sin of the stored angles", "[oscillator][golden]") {
   STATIC_REQUIRE(std::size(numbers) % Row::width == 0);
   STATIC_REQUIRE(std::size(numbers) >= 300 * Row::width);
   for (const Row& row : golden_rows()) {
@@ -83,7 +83,7 @@ TEST_CASE("cos and sin of the stored angles", "[oscillator][golden]") {
   }
 }
 
-TEST_CASE("the stored frequencies", "[oscillator][golden]") {
+TEST_CASE("Oscillator: the stored frequencies", "[oscillator][golden]") {
   for (const Row& row : golden_rows()) {
     const DoubleDouble ours =
         posenc::detail::exact_inv_freq(row.make_frequencies())[static_cast<std::size_t>(row.pair)];

@@ -37,7 +37,7 @@ Rope<HalfRotate> rope_of(double fastest) {
 
 }  // namespace
 
-TEST_CASE("2^50 radians are within reach, more are not", "[reach]") {
+TEST_CASE("Oscillator: 2^50 radians are within reach, more are not", "[reach]") {
   Token token;
   const auto rope = rope_of(1);
   CHECK_NOTHROW(rope.rotate(token.view(), Positions::ids({limit})));
@@ -55,14 +55,14 @@ TEST_CASE("2^50 radians are within reach, more are not", "[reach]") {
   CHECK(token.values == std::array<float, 4>{1, 2, 3, 4});
 }
 
-TEST_CASE("the fastest frequency decides how far positions reach", "[reach]") {
+TEST_CASE("Oscillator: the fastest frequency decides how far positions reach", "[reach]") {
   Token token;
   CHECK_NOTHROW(rope_of(-4).rotate(token.view(), Positions::ids({limit / 4})));
   CHECK_THROWS_AS(rope_of(-4).rotate(token.view(), Positions::ids({limit / 4 + 1})), PositionError);
   CHECK_NOTHROW(rope_of(0.125).rotate(token.view(), Positions::ids({8 * limit})));
 }
 
-TEST_CASE("one position past the end is enough to refuse, wherever it stands", "[reach]") {
+TEST_CASE("Oscillator: one position past the end is rejected, wherever it stands", "[reach]") {
   std::vector<float> memory(4 * 3);
   const HeadsView<float> x{
       .data = memory.data(), .batch = 1, .seq = 3, .heads = 1, .dim = 4, .seq_stride = 4};

@@ -75,21 +75,21 @@ void check_rule(const Rule& rule) {
 
 }  // namespace
 
-TEST_CASE("every pair of published models, near and far", "[oscillator][mpfr]") {
+TEST_CASE("Oscillator: every pair of published models, near and far", "[oscillator][mpfr]") {
   for (const auto& [model, base, dim] : presets::all) {
     CAPTURE(model);
     check_rule(posenc::Unscaled{.rotary_dim = dim, .base = base});
   }
 }
 
-TEST_CASE("every pair of scaled models, near and far", "[oscillator][mpfr]") {
+TEST_CASE("Oscillator: every pair of scaled models, near and far", "[oscillator][mpfr]") {
   check_rule(posenc::LinearScaling{.rotary_dim = 64, .base = 10000, .factor = 3});
   check_rule(posenc::NtkScaling{.rotary_dim = 64, .base = 10000, .factor = 3});
   check_rule(posenc::YarnScaling{
       .rotary_dim = 64, .base = 150000, .factor = 32, .original_max_position = 4096});
 }
 
-TEST_CASE("any frequency and position up to 2^40 radians", "[oscillator][mpfr]") {
+TEST_CASE("Oscillator: any frequency and position up to 2^40 radians", "[oscillator][mpfr]") {
   support::Random random(51);
   Worst whole, real;
   for (int n = 0; n < 5000; ++n) {
@@ -102,7 +102,7 @@ TEST_CASE("any frequency and position up to 2^40 radians", "[oscillator][mpfr]")
   check(real);
 }
 
-TEST_CASE("frequencies with all bits of a double-double in use", "[oscillator][mpfr]") {
+TEST_CASE("Oscillator: frequencies with all bits of a double-double in use", "[oscillator][mpfr]") {
   support::Random random(52);
   Worst worst;
   for (int n = 0; n < 5000; ++n) {
@@ -114,7 +114,7 @@ TEST_CASE("frequencies with all bits of a double-double in use", "[oscillator][m
   check(worst);
 }
 
-TEST_CASE("from 2^40 to 2^50 radians", "[oscillator][mpfr]") {
+TEST_CASE("Oscillator: from 2^40 to 2^50 radians", "[oscillator][mpfr]") {
   support::Random random(53);
   Worst worst;
   for (int n = 0; n < 5000; ++n) {
@@ -132,7 +132,8 @@ TEST_CASE("from 2^40 to 2^50 radians", "[oscillator][mpfr]") {
   check(worst);
 }
 
-TEST_CASE("angles next to quarter turns and half way between them", "[oscillator][mpfr]") {
+TEST_CASE("Oscillator: angles next to quarter turns and half way between them",
+          "[oscillator][mpfr]") {
   support::Random random(54);
   Worst worst;
   for (int n = 0; n < 4000; ++n) {

@@ -50,7 +50,7 @@ constexpr double golden[] = {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("oscillator rows on every tier: any part of a row", "[simd][oscillator]",
+TEMPLATE_LIST_TEST_CASE("Oscillator rows: any part of a row, on every tier", "[simd][oscillator]",
                         tiers::Packs) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
@@ -69,7 +69,8 @@ TEMPLATE_LIST_TEST_CASE("oscillator rows on every tier: any part of a row", "[si
   }
 }
 
-TEST_CASE("an oscillator's last frequencies end at the end of its memory", "[simd][oscillator]") {
+TEST_CASE("Oscillator rows: the last frequencies end at the end of its memory",
+          "[simd][oscillator]") {
   // Under a sanitizer this fails if a partial vector is read in full.
   for (Index pairs = 1; pairs <= 33; ++pairs) {
     CAPTURE(pairs);
@@ -77,7 +78,7 @@ TEST_CASE("an oscillator's last frequencies end at the end of its memory", "[sim
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("oscillator rows on every tier: cos and sin of the stored angles",
+TEMPLATE_LIST_TEST_CASE("Oscillator rows: cos and sin of the stored angles, on every tier",
                         "[simd][oscillator][golden]", tiers::All) {
   using Tier = TestType;
   INFO(Tier::name);

@@ -43,7 +43,7 @@ std::uint64_t bits(double x) { return std::bit_cast<std::uint64_t>(x); }
 
 }  // namespace
 
-TEST_CASE("an oscillator knows its frequencies", "[oscillator]") {
+TEST_CASE("Oscillator: returns its frequencies", "[oscillator]") {
   const Oscillator oscillator = llama();
   CHECK(oscillator.size() == 64);
   CHECK(oscillator.max_inv_freq() == 1);
@@ -53,7 +53,7 @@ TEST_CASE("an oscillator knows its frequencies", "[oscillator]") {
   CHECK(Oscillator({}).max_inv_freq() == 0);
 }
 
-TEST_CASE("a part of a row has the bits of the row", "[oscillator]") {
+TEST_CASE("Oscillator: a part of a row has the bits of the row", "[oscillator]") {
   const Oscillator oscillator = llama();
   for (const double position : {131071.0, -0x1p40 - 0.5}) {
     const Row<double> row(oscillator, position);
@@ -67,7 +67,7 @@ TEST_CASE("a part of a row has the bits of the row", "[oscillator]") {
   }
 }
 
-TEST_CASE("position 0 is exactly (1, 0)", "[oscillator]") {
+TEST_CASE("Oscillator: position 0 is exactly (1, 0)", "[oscillator]") {
   const auto check = [](const Oscillator& oscillator) {
     for (Index i = 0; i < oscillator.size(); ++i) {
       for (const double zero : {0.0, -0.0}) {
@@ -83,7 +83,7 @@ TEST_CASE("position 0 is exactly (1, 0)", "[oscillator]") {
   check(Oscillator(posenc::detail::exact_inv_freq(user_frequencies)));
 }
 
-TEST_CASE("frequency 0 is (1, 0) at every position", "[oscillator]") {
+TEST_CASE("Oscillator: frequency 0 is (1, 0) at every position", "[oscillator]") {
   const auto still = Frequencies::from_inv_freq(std::vector<double>{0.0});
   const Oscillator oscillator(posenc::detail::exact_inv_freq(still));
   for (const double position : {1.0, -5.0, 0x1p53, 1e300}) {
@@ -92,7 +92,7 @@ TEST_CASE("frequency 0 is (1, 0) at every position", "[oscillator]") {
   }
 }
 
-TEST_CASE("cos is even and sin is odd, bit for bit", "[oscillator]") {
+TEST_CASE("Oscillator: cos is even and sin is odd, bit for bit", "[oscillator]") {
   const Oscillator oscillator = llama();
   support::Random random(41);
   for (int n = 0; n < 200; ++n) {
@@ -105,7 +105,7 @@ TEST_CASE("cos is even and sin is odd, bit for bit", "[oscillator]") {
   }
 }
 
-TEST_CASE("a negative frequency turns the other way", "[oscillator]") {
+TEST_CASE("Oscillator: a negative frequency rotates the other way", "[oscillator]") {
   const auto both = Frequencies::from_inv_freq(std::vector<double>{0.37, -0.37});
   const Oscillator oscillator(posenc::detail::exact_inv_freq(both));
   for (const double position : presets::positions) {
@@ -115,7 +115,7 @@ TEST_CASE("a negative frequency turns the other way", "[oscillator]") {
   }
 }
 
-TEST_CASE("a row is at() of each pair, rounded once", "[oscillator]") {
+TEST_CASE("Oscillator: a row is at() of each pair, rounded once", "[oscillator]") {
   const Oscillator oscillator = llama();
   for (const double position : presets::positions) {
     CAPTURE(position);
@@ -131,7 +131,7 @@ TEST_CASE("a row is at() of each pair, rounded once", "[oscillator]") {
   }
 }
 
-TEST_CASE("the factor multiplies before the one rounding", "[oscillator]") {
+TEST_CASE("Oscillator: the factor multiplies before the one rounding", "[oscillator]") {
   const Oscillator oscillator = llama();
   const double factor = 1.3465735902799727;
   const Row<float> scaled(oscillator, 12345, factor);
@@ -142,7 +142,7 @@ TEST_CASE("the factor multiplies before the one rounding", "[oscillator]") {
   }
 }
 
-TEST_CASE("a row may be asked for in parts", "[oscillator]") {
+TEST_CASE("Oscillator: a row may be asked for in parts", "[oscillator]") {
   const Oscillator oscillator = llama();
   const Row<float> whole(oscillator, -98765.5);
   std::vector<float> cos(64), sin(64);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests ProportionalScaling, which rotates the first pairs alone.
 #include "frequency/rejections.hpp"
 #include "support/catch.hpp"
 #include <posenc/frequency/linear.hpp>
@@ -19,7 +20,8 @@ using posenc::ProportionalScaling;
 using posenc::detail::DoubleDouble;
 using namespace rejections;  // NOLINT: every check of a rejection
 
-TEST_CASE("the first pairs turn as in the whole head, the others stand still", "[proportional]") {
+TEST_CASE("ProportionalScaling: the first pairs rotate as in the whole head, the others do not",
+          "[proportional]") {
   // Gemma-4's global layers.
   const auto ours = frequencies(
       ProportionalScaling{.head_dim = 512, .base = 1000000, .partial_rotary_factor = 0.25});
@@ -32,7 +34,8 @@ TEST_CASE("the first pairs turn as in the whole head, the others stand still", "
   }
 }
 
-TEST_CASE("the factor divides what turns", "[proportional]") {
+TEST_CASE("ProportionalScaling: the factor divides the frequencies that are left",
+          "[proportional]") {
   const auto ours = frequencies(ProportionalScaling{
       .head_dim = 64, .base = 10000, .partial_rotary_factor = 0.5, .factor = 3});
   const auto divided =
@@ -43,7 +46,7 @@ TEST_CASE("the factor divides what turns", "[proportional]") {
   CHECK(posenc::detail::exact_inv_freq(ours)[16] == DoubleDouble(0));
 }
 
-TEST_CASE("a share of the pairs is rounded down", "[proportional]") {
+TEST_CASE("ProportionalScaling: a share of the pairs is rounded down", "[proportional]") {
   const auto num_rotated_pairs = [](Index head_dim, double share) {
     Index count = 0;
     const auto ours = frequencies(
@@ -58,8 +61,9 @@ TEST_CASE("a share of the pairs is rounded down", "[proportional]") {
   CHECK(num_rotated_pairs(2, 1) == 1);
 }
 
-TEST_CASE("channels of pairs that stand still keep their bits, and are no suffix",
-          "[proportional]") {
+TEST_CASE(
+    "ProportionalScaling: channels of pairs without rotation keep their bits, and are no suffix",
+    "[proportional]") {
   const posenc::Rope<posenc::HalfRotate> rope(
       ProportionalScaling{.head_dim = 16, .base = 10000, .partial_rotary_factor = 0.25});
   std::vector<float> x(16);
@@ -74,7 +78,7 @@ TEST_CASE("channels of pairs that stand still keep their bits, and are no suffix
   }
 }
 
-TEST_CASE("ProportionalScaling refuses bad settings", "[rules]") {
+TEST_CASE("ProportionalScaling: rejects bad settings", "[rules]") {
   const ProportionalScaling rule{.head_dim = 64, .base = 10000, .partial_rotary_factor = 0.25};
   check_rejected(rule, &ProportionalScaling::head_dim, Index{63},
                  "ProportionalScaling: head_dim must be even and at least 2 but is 63");

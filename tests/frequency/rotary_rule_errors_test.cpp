@@ -9,7 +9,7 @@ namespace rotary_rule_errors_test {
 
 using namespace posenc;  // NOLINT: every rule there is
 
-TEST_CASE("lengths must not be negative", "[rules]") {
+TEST_CASE("RotaryRule: lengths must not be negative", "[rules]") {
   const auto check = [](const auto& rule, const std::string& name) {
     CHECK_NOTHROW(frequencies(rule, 0));
     CHECK_THROWS_MATCHES(frequencies(rule, -1), PositionError,
@@ -30,7 +30,7 @@ TEST_CASE("lengths must not be negative", "[rules]") {
         "LongRopeScaling");
 }
 
-TEST_CASE("rules without settings name what is missing", "[rules]") {
+TEST_CASE("RotaryRule: without settings, errors name what is missing", "[rules]") {
   CHECK_THROWS_AS(frequencies(Unscaled{}), ConfigError);
   CHECK_THROWS_AS(frequencies(LinearScaling{.rotary_dim = 8, .base = 10000}), ConfigError);
   CHECK_THROWS_AS(frequencies(YarnScaling{.rotary_dim = 8, .base = 10000, .factor = 2}),

@@ -42,7 +42,7 @@ void check_rule(const Rule& rule, Length... length) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("every rule to 95 bits at random settings", "[rules][mpfr]",
+TEMPLATE_LIST_TEST_CASE("RotaryRule: every rule to 95 bits at random settings", "[rules][mpfr]",
                         random_rules::All) {
   support::Random random(71);
   for (int i = 0; i < 8; ++i) {
@@ -57,7 +57,7 @@ TEMPLATE_LIST_TEST_CASE("every rule to 95 bits at random settings", "[rules][mpf
   }
 }
 
-TEST_CASE("Unscaled, linear and NTK rules to 95 bits", "[rules][mpfr]") {
+TEST_CASE("RotaryRule: Unscaled, linear and NTK rules to 95 bits", "[rules][mpfr]") {
   for (const auto& [model, base, dim] : presets::all) {
     CAPTURE(model);
     check_rule(Unscaled{.rotary_dim = dim, .base = base});
@@ -69,7 +69,7 @@ TEST_CASE("Unscaled, linear and NTK rules to 95 bits", "[rules][mpfr]") {
   }
 }
 
-TEST_CASE("dynamic NTK to 95 bits", "[rules][mpfr]") {
+TEST_CASE("DynamicNtkScaling: to 95 bits", "[rules][mpfr]") {
   const DynamicNtkScaling rule{
       .rotary_dim = 128, .base = 10000, .factor = 2.3, .original_max_position = 3001};
   for (const Index length : {0, 3001, 3002, 5000, 100000, 1 << 30}) {
@@ -78,7 +78,7 @@ TEST_CASE("dynamic NTK to 95 bits", "[rules][mpfr]") {
   }
 }
 
-TEST_CASE("YaRN to 95 bits", "[rules][mpfr]") {
+TEST_CASE("YarnScaling: to 95 bits", "[rules][mpfr]") {
   for (const auto& [model, base, dim] : presets::all) {
     CAPTURE(model);
     for (const double factor : {1.5, 16.0, 64.0}) {
@@ -94,7 +94,7 @@ TEST_CASE("YaRN to 95 bits", "[rules][mpfr]") {
   }
 }
 
-TEST_CASE("the other NTK rules to 95 bits", "[rules][mpfr]") {
+TEST_CASE("RotaryRule: the other NTK rules to 95 bits", "[rules][mpfr]") {
   for (const auto& [model, base, dim] : presets::all) {
     CAPTURE(model);
     for (const double factor : {1.1, 4.0, 1000.0}) {
@@ -117,7 +117,7 @@ TEST_CASE("the other NTK rules to 95 bits", "[rules][mpfr]") {
   }
 }
 
-TEST_CASE("ramps over rotations to 95 bits", "[rules][mpfr]") {
+TEST_CASE("RotaryRule: ramps over rotations to 95 bits", "[rules][mpfr]") {
   for (const auto& [model, base, dim] : presets::all) {
     CAPTURE(model);
     for (const double factor : {1.5, 8.0, 40.0}) {
@@ -137,7 +137,7 @@ TEST_CASE("ramps over rotations to 95 bits", "[rules][mpfr]") {
   }
 }
 
-TEST_CASE("ramps over the pair index to 95 bits", "[rules][mpfr]") {
+TEST_CASE("RotaryRule: ramps over the pair index to 95 bits", "[rules][mpfr]") {
   for (const auto& [model, base, dim] : presets::all) {
     CAPTURE(model);
     for (const double factor : {1.5, 8.0, 40.0}) {
@@ -156,7 +156,7 @@ TEST_CASE("ramps over the pair index to 95 bits", "[rules][mpfr]") {
   }
 }
 
-TEST_CASE("divisors and frequencies left out to 95 bits", "[rules][mpfr]") {
+TEST_CASE("RotaryRule: divisors and frequencies left out to 95 bits", "[rules][mpfr]") {
   support::Random random(61);
   for (const auto& [model, base, dim] : presets::all) {
     CAPTURE(model);
@@ -182,7 +182,7 @@ TEST_CASE("divisors and frequencies left out to 95 bits", "[rules][mpfr]") {
   }
 }
 
-TEST_CASE("bases near 1 and large ones", "[rules][mpfr]") {
+TEST_CASE("RotaryRule: bases near 1 and large ones", "[rules][mpfr]") {
   for (const double base : {1.0000001, 1.5, 2.0, 1e9, 1e15}) {
     CAPTURE(base);
     check_rule(Unscaled{.rotary_dim = 64, .base = base});
@@ -200,7 +200,7 @@ Mpfr magnitude(double factor, double k = 1) {
 
 }  // namespace
 
-TEST_CASE("the magnitudes of YaRN are the nearest doubles", "[rules][mpfr]") {
+TEST_CASE("YarnScaling: magnitudes are the nearest doubles", "[rules][mpfr]") {
   for (const double factor : {1.0, 1.5, 4.0, 16.0, 40.0}) {
     CAPTURE(factor);
     YarnScaling rule{
@@ -215,7 +215,7 @@ TEST_CASE("the magnitudes of YaRN are the nearest doubles", "[rules][mpfr]") {
   }
 }
 
-TEST_CASE("the attention factor of LongRoPE is the nearest double", "[rules][mpfr]") {
+TEST_CASE("LongRopeScaling: the attention factor is the nearest double", "[rules][mpfr]") {
   for (const double factor : {1.0, 1.5, 4.0, 32.0, 64.0}) {
     CAPTURE(factor);
     const LongRopeScaling rule{.rotary_dim = 2,

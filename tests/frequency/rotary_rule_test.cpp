@@ -44,7 +44,7 @@ void check_against(const Frequencies& ours, const reference::Frequencies& expect
 
 }  // namespace
 
-TEST_CASE("rules agree with the reference", "[rules]") {
+TEST_CASE("RotaryRule: rules agree with the reference", "[rules]") {
   for (const auto& [model, base, dim] : presets::all) {
     CAPTURE(model);
     check_against(frequencies(Unscaled{.rotary_dim = dim, .base = base}),
@@ -81,7 +81,7 @@ TEST_CASE("rules agree with the reference", "[rules]") {
   }
 }
 
-TEST_CASE("the other NTK rules agree with the reference", "[rules]") {
+TEST_CASE("RotaryRule: the other NTK rules agree with the reference", "[rules]") {
   for (const auto& [model, base, dim] : presets::all) {
     CAPTURE(model);
     for (const double factor : {1.0, 1.5, 4.0, 1000.0}) {
@@ -106,7 +106,7 @@ TEST_CASE("the other NTK rules agree with the reference", "[rules]") {
   }
 }
 
-TEST_CASE("rules with ramps agree with the reference", "[rules]") {
+TEST_CASE("RotaryRule: rules with ramps agree with the reference", "[rules]") {
   for (const auto& [model, base, dim] : presets::all) {
     CAPTURE(model);
     for (const double factor : {1.0, 1.5, 8.0, 32.0}) {
@@ -141,7 +141,7 @@ TEST_CASE("rules with ramps agree with the reference", "[rules]") {
   }
 }
 
-TEST_CASE("rules that divide or leave out pairs agree with the reference", "[rules]") {
+TEST_CASE("RotaryRule: rules that divide or leave out pairs agree with the reference", "[rules]") {
   for (const auto& [model, base, dim] : presets::all) {
     CAPTURE(model);
     std::vector<double> divisors;
@@ -159,7 +159,7 @@ TEST_CASE("rules that divide or leave out pairs agree with the reference", "[rul
   }
 }
 
-TEST_CASE("factor 1 is Unscaled bit for bit under every rule", "[rules]") {
+TEST_CASE("RotaryRule: factor 1 is Unscaled bit for bit under every rule", "[rules]") {
   for (const auto& [model, base, dim] : presets::all) {
     CAPTURE(model);
     constexpr Index trained = 4096;
@@ -216,7 +216,7 @@ TEST_CASE("factor 1 is Unscaled bit for bit under every rule", "[rules]") {
   }
 }
 
-TEST_CASE("the smallest rotary dimensions work", "[rules]") {
+TEST_CASE("RotaryRule: the smallest rotary dimensions work", "[rules]") {
   CHECK(frequencies(Unscaled{.rotary_dim = 2, .base = 10000}).inv_freq() ==
         std::vector<double>{1.0});
   CHECK(frequencies(LinearScaling{.rotary_dim = 2, .base = 10000, .factor = 4}).inv_freq() ==

@@ -64,7 +64,7 @@ std::string message_of(const posenc::RotaryRule& rule) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("a description has every field of its rule, under a name of its own",
+TEMPLATE_LIST_TEST_CASE("RuleDescription: has every field of its rule, under a name of its own",
                         "[rules]", random_rules::All) {
   STATIC_REQUIRE(described_fields<TestType>() == field_count<TestType>());
   std::set<std::string> names;
@@ -80,8 +80,9 @@ TEMPLATE_LIST_TEST_CASE("a description has every field of its rule, under a name
   CHECK(std::adjacent_find(places.begin(), places.end()) == places.end());
 }
 
-TEMPLATE_LIST_TEST_CASE("a field without a default is required, and its error names rule and field",
-                        "[rules]", random_rules::All) {
+TEMPLATE_LIST_TEST_CASE(
+    "RuleDescription: a field without a default is required, and its error names rule and field",
+    "[rules]", random_rules::All) {
   support::Random random(17);
   const auto rule = random_rules::drawn<TestType>(random);
   CHECK(message_of(rule) == "");

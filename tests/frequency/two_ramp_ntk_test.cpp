@@ -19,7 +19,7 @@ using namespace rejections;  // NOLINT: every check of a rejection
 using ramps::linear;
 using ramps::unscaled;
 
-TEST_CASE("two ramps: kept, then NTK, then interpolated", "[ramps]") {
+TEST_CASE("TwoRampNtkScaling: kept, then NTK, then interpolated", "[ramps]") {
   for (const auto& [model, base, dim] : presets::all) {
     CAPTURE(model);
     const auto index = [base = base, dim = dim](double rotations) {
@@ -45,7 +45,7 @@ TEST_CASE("two ramps: kept, then NTK, then interpolated", "[ramps]") {
   }
 }
 
-TEST_CASE("TwoRampNtkScaling refuses bad settings", "[rules]") {
+TEST_CASE("TwoRampNtkScaling: rejects bad settings", "[rules]") {
   const TwoRampNtkScaling rule{
       .rotary_dim = 8, .base = 10000, .factor = 2, .original_max_position = 2048};
   check_shared_fields(rule, 4);

@@ -24,7 +24,7 @@ using slowdowns::check_increasing;
 using slowdowns::slowdown;
 using slowdowns::unscaled;
 
-TEST_CASE("vLLM's ntk slows the first pair as well, and the last by the factor", "[ntk]") {
+TEST_CASE("VllmNtkScaling: slows the first pair as well, and the last by the factor", "[ntk]") {
   for (const auto& [model, base, dim] : presets::all) {
     CAPTURE(model);
     const Frequencies ours =
@@ -37,7 +37,7 @@ TEST_CASE("vLLM's ntk slows the first pair as well, and the last by the factor",
   }
 }
 
-TEST_CASE("vLLM's mixed ntk bends between its ends", "[ntk]") {
+TEST_CASE("VllmMixedNtkScaling: bends between its ends", "[ntk]") {
   const auto by = [](double mixed_b) {
     return slowdown(frequencies(VllmMixedNtkScaling{
                         .rotary_dim = 64, .base = 10000, .factor = 8, .mixed_b = mixed_b}),
@@ -60,13 +60,13 @@ TEST_CASE("vLLM's mixed ntk bends between its ends", "[ntk]") {
   CHECK(by(1000)[30] == Approx(1).margin(1e-12));
 }
 
-TEST_CASE("VllmNtkScaling refuses bad settings", "[rules]") {
+TEST_CASE("VllmNtkScaling: rejects bad settings", "[rules]") {
   const VllmNtkScaling rule{.rotary_dim = 8, .base = 10000, .factor = 2};
   check_shared_fields(rule, 2);
   check_factor(rule);
 }
 
-TEST_CASE("VllmMixedNtkScaling refuses bad settings", "[rules]") {
+TEST_CASE("VllmMixedNtkScaling: rejects bad settings", "[rules]") {
   const VllmMixedNtkScaling rule{.rotary_dim = 8, .base = 10000, .factor = 2, .mixed_b = 0.625};
   check_shared_fields(rule, 2);
   check_factor(rule);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests YarnScaling: its ramp, its magnitudes, and what it rejects.
 #include "frequency/rejections.hpp"
 #include "reference/frequencies.hpp"
 #include "support/catch.hpp"
@@ -71,14 +72,14 @@ void check_against_reference(const YarnScaling& rule) {
 
 }  // namespace
 
-TEST_CASE("the truncated ramp begins and ends on whole pairs", "[yarn]") {
+TEST_CASE("YarnScaling: the truncated ramp begins and ends on whole pairs", "[yarn]") {
   check_ramp(yarn(128, 1e4, 4096), 20, 46);
   check_ramp(yarn(64, 1e4, 4096), 10, 23);
   check_ramp(yarn(128, 1e6, 32768), 23, 40);
   check_ramp(yarn(8, 1e4, 64), 0, 2);
 }
 
-TEST_CASE("the ramp that is not truncated begins and ends between pairs", "[yarn]") {
+TEST_CASE("YarnScaling: the ramp that is not truncated begins and ends between pairs", "[yarn]") {
   YarnScaling gpt_oss = yarn(64, 1.5e5, 4096);
   gpt_oss.truncate = false;
   check_ramp(gpt_oss, 8, 18);
@@ -90,13 +91,13 @@ TEST_CASE("the ramp that is not truncated begins and ends between pairs", "[yarn
   check_against_reference(gpt_oss);
 }
 
-TEST_CASE("the ramp is linear in the pair index", "[yarn]") {
+TEST_CASE("YarnScaling: the ramp is linear in the pair index", "[yarn]") {
   // Llama-2 with factor 16: rho = 18 / 26 at pair 38, so that w' = 0.351 w.
   const auto ours = frequencies(yarn(128, 1e4, 4096)).inv_freq();
   CHECK(ours[38] * std::pow(1e4, 76.0 / 128) == Approx(0.351).margin(0.0005));
 }
 
-TEST_CASE("bounds that leave the pairs or cross are clamped", "[yarn]") {
+TEST_CASE("YarnScaling: bounds that leave the pairs or cross are clamped", "[yarn]") {
   SECTION("both below the first pair: all but it are interpolated") {
     check_ramp(yarn(16, 1e4, 4), 0, 1);
     check_against_reference(yarn(16, 1e4, 4));
@@ -129,7 +130,7 @@ TEST_CASE("bounds that leave the pairs or cross are clamped", "[yarn]") {
   }
 }
 
-TEST_CASE("ends that cross may run backwards", "[yarn]") {
+TEST_CASE("YarnScaling: ends that cross may run backwards", "[yarn]") {
   const auto backwards = [](YarnScaling rule) {
     rule.crossing = posenc::YarnCrossing::Backwards;
     return frequencies(rule).inv_freq();
@@ -163,7 +164,7 @@ TEST_CASE("ends that cross may run backwards", "[yarn]") {
   }
 }
 
-TEST_CASE("other betas move the ramp", "[yarn]") {
+TEST_CASE("YarnScaling: other betas move the ramp", "[yarn]") {
   for (const double fast : {64.0, 32.0, 4.0}) {
     for (const double slow : {2.0, 1.0, 0.25}) {
       YarnScaling rule = yarn(96, 1e4, 4096);
@@ -176,7 +177,7 @@ TEST_CASE("other betas move the ramp", "[yarn]") {
   }
 }
 
-TEST_CASE("attention_factor is 0.1 ln(factor) + 1 unless given", "[yarn]") {
+TEST_CASE("YarnScaling: attention_factor is 0.1 ln(factor) + 1 unless given", "[yarn]") {
   YarnScaling rule = yarn(64, 1e4, 4096);
   CHECK(support::ulp_distance(frequencies(rule).attention_factor(), 0.1 * std::log(16.0) + 1) <= 1);
   rule.factor = 1;
@@ -189,7 +190,7 @@ TEST_CASE("attention_factor is 0.1 ln(factor) + 1 unless given", "[yarn]") {
   CHECK_THROWS_AS(frequencies(rule), posenc::ConfigError);
 }
 
-TEST_CASE("yarn_mscale is 0.1 k ln(factor) + 1, and 1 up to factor 1", "[yarn]") {
+TEST_CASE("yarn_mscale: is 0.1 k ln(factor) + 1, and 1 up to factor 1", "[yarn]") {
   CHECK(posenc::yarn_mscale(40) == Approx(1.3688879454113936).epsilon(1e-15));
   CHECK(posenc::yarn_mscale(40, 0.7) == Approx(0.07 * std::log(40) + 1).epsilon(1e-15));
   CHECK(posenc::yarn_mscale(40, 0) == 1);
@@ -198,7 +199,7 @@ TEST_CASE("yarn_mscale is 0.1 k ln(factor) + 1, and 1 up to factor 1", "[yarn]")
   CHECK(frequencies(yarn(64, 1e4, 4096)).attention_factor() == posenc::yarn_mscale(16));
 }
 
-TEST_CASE("DeepSeek's magnitudes go to the softmax scale", "[yarn]") {
+TEST_CASE("YarnScaling: DeepSeek's magnitudes go to the softmax scale", "[yarn]") {
   YarnScaling rule = yarn(64, 1e4, 4096);
   rule.factor = 40;
   const auto plain = frequencies(rule);
@@ -229,13 +230,13 @@ TEST_CASE("DeepSeek's magnitudes go to the softmax scale", "[yarn]") {
   CHECK(frequencies(rule).softmax_scale_multiplier() == Approx(1.8739).margin(5e-5));
 }
 
-TEST_CASE("yarn_mscale refuses what is not finite", "[rules][yarn]") {
+TEST_CASE("yarn_mscale: rejects what is not finite", "[rules][yarn]") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   CHECK_THROWS_AS(posenc::yarn_mscale(nan), posenc::ConfigError);
   CHECK_THROWS_AS(posenc::yarn_mscale(2, nan), posenc::ConfigError);
 }
 
-TEST_CASE("YarnScaling refuses bad settings", "[rules]") {
+TEST_CASE("YarnScaling: rejects bad settings", "[rules]") {
   const YarnScaling rule{
       .rotary_dim = 8, .base = 10000, .factor = 2, .original_max_position = 2048};
   check_shared_fields(rule, 2);
@@ -252,7 +253,7 @@ TEST_CASE("YarnScaling refuses bad settings", "[rules]") {
   check_rejected(rule, &YarnScaling::beta_fast, not_a_number, betas + "nan and 1");
 }
 
-TEST_CASE("YarnScaling refuses magnitudes that contradict each other", "[rules]") {
+TEST_CASE("YarnScaling: rejects magnitudes that contradict each other", "[rules]") {
   const YarnScaling rule{
       .rotary_dim = 8, .base = 10000, .factor = 2, .original_max_position = 2048};
   using Optional = std::optional<double>;
@@ -276,7 +277,7 @@ TEST_CASE("YarnScaling refuses magnitudes that contradict each other", "[rules]"
                  "Frequencies: attention_factor must be positive and finite but is 0");
 }
 
-TEST_CASE("YaRN's magnitude needs finite numbers", "[yarn][errors]") {
+TEST_CASE("YarnScaling: the magnitude needs finite numbers", "[yarn][errors]") {
   const double infinity = std::numeric_limits<double>::infinity();
   const std::string start = "posenc::yarn_mscale: factor and k must be finite but are ";
   CHECK(support::message_of<posenc::ConfigError>([&] { posenc::yarn_mscale(infinity); }) ==

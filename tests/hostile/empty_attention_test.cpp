@@ -51,7 +51,7 @@ posenc::RelativeBias<float> relative_bias(HeadsView<const float> table, posenc::
 
 }  // namespace
 
-TEST_CASE("mask gradients of empty queries return at once", "[hostile]") {
+TEST_CASE("attention_backward of empty tensors: mask gradients return at once", "[hostile]") {
   float number = 0;
   std::array<float, 3> mask{1, 2, 3}, sums{};
   for_empty<4>({1, 3, 1, 8}, [&](const std::array<Index, 4>& n) {
@@ -68,7 +68,7 @@ TEST_CASE("mask gradients of empty queries return at once", "[hostile]") {
   REQUIRE(sums == std::array<float, 3>{});
 }
 
-TEST_CASE("empty calls by position return at once", "[hostile]") {
+TEST_CASE("attention of empty tensors: by position, returns at once", "[hostile]") {
   float number = 0;
   for_empty<4>({1, 3, 1, 8}, [&](const std::array<Index, 4>& n) {
     if (!has_no_rows(n)) return;
@@ -87,7 +87,8 @@ TEST_CASE("empty calls by position return at once", "[hostile]") {
   });
 }
 
-TEST_CASE("any number of keys without channels needs no work", "[hostile]") {
+TEST_CASE("attention of empty tensors: any number of keys without channels needs no work",
+          "[hostile]") {
   float number = 0;
   std::array<float, 3> lse{};
   const auto q = heads_of(&number, {1, 3, 1, 0}), k = heads_of(&number, {1, huge, 1, 0});
@@ -107,7 +108,7 @@ TEST_CASE("any number of keys without channels needs no work", "[hostile]") {
                            {.weights = {&number, huge, 1, 3, 0}});
 }
 
-TEST_CASE("relative biases of empty calls return at once", "[hostile]") {
+TEST_CASE("RelativeBias of empty tensors: returns at once", "[hostile]") {
   float number = 0;
   std::array<float, 40> rows{};
   for_empty<4>({1, 3, 1, 8}, [&](const std::array<Index, 4>& n) {
@@ -128,7 +129,8 @@ TEST_CASE("relative biases of empty calls return at once", "[hostile]") {
   });
 }
 
-TEST_CASE("relative tables without channels may have any number of rows", "[hostile]") {
+TEST_CASE("RelativeBias of empty tensors: tables without channels may have any number of rows",
+          "[hostile]") {
   std::array<float, 3> numbers{}, lse{};
   const auto q = heads_of(numbers.data(), {1, 3, 1, 0});
   for (const Index rows : {Index{1} << 31, Index{1} << 40, Index{1} << 62, ~(Index{1} << 63)}) {
@@ -154,7 +156,7 @@ TEST_CASE("relative tables without channels may have any number of rows", "[host
   }
 }
 
-TEST_CASE("a relative bias is not searched for keys without channels", "[hostile]") {
+TEST_CASE("RelativeBias of empty tensors: keys without channels are not searched", "[hostile]") {
   float number = 0;
   const auto q = heads_of(&number, {1, 3, 1, 0}), k = heads_of(&number, {1, huge, 1, 0});
   const auto table = heads_of(&number, {1, 5, 1, 0});
@@ -164,7 +166,7 @@ TEST_CASE("a relative bias is not searched for keys without channels", "[hostile
   make([&] { posenc::attention<float>(k, q, q, k, options, bias); });
 }
 
-TEST_CASE("projections of no tokens return at once", "[hostile]") {
+TEST_CASE("Linear of empty tensors: projections of no tokens return at once", "[hostile]") {
   float number = 0;
   for_empty<2>({1, 3}, [&](const std::array<Index, 2>& n) {
     for (const Index in : {0, 4}) {
@@ -183,7 +185,8 @@ TEST_CASE("projections of no tokens return at once", "[hostile]") {
   });
 }
 
-TEST_CASE("layers without channels accept any number of tokens", "[hostile]") {
+TEST_CASE("Linear of empty tensors: layers without channels accept any number of tokens",
+          "[hostile]") {
   float number = 0;
   for (const Index batch : {Index{1}, Index{1} << 31, huge, Index{1} << 62}) {
     for (const Index seq : {Index{1}, Index{1} << 31, huge, Index{1} << 62}) {
@@ -201,7 +204,8 @@ TEST_CASE("layers without channels accept any number of tokens", "[hostile]") {
   }
 }
 
-TEST_CASE("layers whose inputs or outputs have no channels accept any strides", "[hostile]") {
+TEST_CASE("Linear of empty tensors: inputs or outputs without channels accept any strides",
+          "[hostile]") {
   std::vector<float> numbers(60, 0.5F), out(60);
   const EmbeddingsView<float> x{numbers.data(), 2, 6, 5}, y{out.data(), 2, 6, 5};
   for (const Index stride : {Index{32}, Index{-7}, std::numeric_limits<Index>::max() / 2}) {
@@ -221,7 +225,7 @@ TEST_CASE("layers whose inputs or outputs have no channels accept any strides", 
   }
 }
 
-TEST_CASE("modules with empty batches return at once", "[hostile]") {
+TEST_CASE("MultiHeadAttention of empty tensors: empty batches return at once", "[hostile]") {
   float number = 0;
   const auto run = [&](const auto& module) {
     auto gradients = module.zero_gradients();
@@ -262,7 +266,7 @@ TEST_CASE("modules with empty batches return at once", "[hostile]") {
       posenc::Alibi({.heads = 2, .form = posenc::AlibiForm::Symmetric})));
 }
 
-TEST_CASE("caches with empty tensors return at once", "[hostile]") {
+TEST_CASE("KvCache of empty tensors: returns at once", "[hostile]") {
   float number = 0;
   const posenc::MultiHeadAttention<float> module({.model_dim = 8, .heads = 1});
   for (const Index window : {0, 16}) {
@@ -314,7 +318,8 @@ TEST_CASE("caches with empty tensors return at once", "[hostile]") {
   }
 }
 
-TEST_CASE("empty heads are normalised, and biases added to them, at once", "[hostile]") {
+TEST_CASE("add_to and qk_norm of empty tensors: heads are normalised, and biases added, at once",
+          "[hostile]") {
   float number = 0;
   std::array<float, 24> sums{};
   const std::array<double, 1> logits{1.0};

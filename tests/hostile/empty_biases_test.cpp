@@ -46,7 +46,7 @@ void add_to_empty(const Bias& bias, Gradient& gradient) {
 
 }  // namespace
 
-TEST_CASE("nothing is added to tiles without scores", "[hostile]") {
+TEST_CASE("add of empty tiles: nothing is added", "[hostile]") {
   std::vector<float> numbers(64);
   const MatrixView<const float> table{numbers.data(), 8, 1}, cells{numbers.data(), 9, 1};
   const posenc::Alibi alibi({.heads = 1, .form = posenc::AlibiForm::Causal});
@@ -73,7 +73,7 @@ TEST_CASE("nothing is added to tiles without scores", "[hostile]") {
   check(window);
 }
 
-TEST_CASE("tables of windows without heads are made at once", "[hostile]") {
+TEST_CASE("LogCpb of empty tables: made at once without heads", "[hostile]") {
   float number = 0, other = 0;
   for_all_empty<2>({9, 1}, [&](const std::array<Index, 2>& n) {
     INFO(n[0] << ", " << n[1]);
@@ -88,7 +88,7 @@ TEST_CASE("tables of windows without heads are made at once", "[hostile]") {
   CHECK(window.heads() == 0);
 }
 
-TEST_CASE("gates of no tokens and their gradients are made at once", "[hostile]") {
+TEST_CASE("ForgetGates of no tokens: made at once, gradients too", "[hostile]") {
   float number = 0;
   double sum = 0;
   for_all_empty<3>({1, 3, 2}, [&](const std::array<Index, 3>& n) {

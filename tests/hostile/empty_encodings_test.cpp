@@ -86,7 +86,7 @@ void rotate(const Rope& rope, HeadsView<float> x, const Positions& p) {
 
 }  // namespace
 
-TEST_CASE("empty tensors are rotated at once", "[hostile]") {
+TEST_CASE("rotate of empty tensors: returns at once", "[hostile]") {
   const posenc::Rope<Interleaved> rope(plain);
   const posenc::Rope<Interleaved> last(posenc::Unscaled{.rotary_dim = 4, .base = 10000}, 4);
   const auto table = last.table<float>(Positions::range(0, 1));
@@ -101,13 +101,13 @@ TEST_CASE("empty tensors are rotated at once", "[hostile]") {
   });
 }
 
-TEST_CASE("empty tensors are rotated by mixed frequencies at once", "[hostile]") {
+TEST_CASE("MixedRope of empty tensors: returns at once", "[hostile]") {
   const posenc::MixedRope<Interleaved> rope(std::vector<double>(8, 1.0),
                                             {.axes = 1, .heads = 2, .rotary_dim = 8});
   for_heads([&](const HeadsView<float>& x, const Positions& p) { rotate(rope, x, p); });
 }
 
-TEST_CASE("empty tensors are rotated by XPos at once", "[hostile]") {
+TEST_CASE("XPos of empty tensors: returns at once", "[hostile]") {
   const posenc::XPos<Interleaved> rope(plain, {.scale_base = 1e20});
   for_heads([&](const HeadsView<float>& x, const Positions& p) {
     make([&] { rope.rotate_queries(x, p); });
@@ -117,7 +117,7 @@ TEST_CASE("empty tensors are rotated by XPos at once", "[hostile]") {
   });
 }
 
-TEST_CASE("empty keys are shifted at once", "[hostile]") {
+TEST_CASE("shift_keys of empty tensors: returns at once", "[hostile]") {
   const posenc::Rope<Interleaved> rope(plain);
   for_heads([&](const HeadsView<float>& x, const Positions& p) {
     make([&] { posenc::shift_keys(x, rope, p); });
@@ -126,7 +126,7 @@ TEST_CASE("empty keys are shifted at once", "[hostile]") {
   });
 }
 
-TEST_CASE("gradients of frequencies get nothing from empty tensors at once", "[hostile]") {
+TEST_CASE("frequency_gradient of empty tensors: nothing is added, at once", "[hostile]") {
   const posenc::Rope<Interleaved> rope(plain);
   const posenc::ChatGlmRope glm(8, 10000);
   const posenc::MixedRope<Interleaved> mixed(std::vector<double>(8, 1.0),
@@ -154,7 +154,7 @@ TEST_CASE("gradients of frequencies get nothing from empty tensors at once", "[h
                                         none);
 }
 
-TEST_CASE("empty tables of rotations are made at once", "[hostile]") {
+TEST_CASE("RotationTable of no positions: made at once", "[hostile]") {
   const posenc::Rope<Interleaved> rope(plain);
   const posenc::Rope<Interleaved> nothing{posenc::Frequencies::from_inv_freq({})};
   float number = 0;
@@ -182,7 +182,7 @@ TEST_CASE("empty tables of rotations are made at once", "[hostile]") {
   });
 }
 
-TEST_CASE("cos and sin of no pairs are written at once at any number of positions", "[hostile]") {
+TEST_CASE("table_into of no pairs: written at once at any number of positions", "[hostile]") {
   const posenc::Rope<Interleaved> nothing{posenc::Frequencies::from_inv_freq({})};
   constexpr Index most = Index{1} << 53;
   const EmbeddingsView<float> one{.batch = 1, .seq = most, .dim = 0};
@@ -191,7 +191,7 @@ TEST_CASE("cos and sin of no pairs are written at once at any number of position
   nothing.table_into<float>(Positions::starts(std::vector<Index>(4096, -most), most), many, many);
 }
 
-TEST_CASE("empty weights are permuted at once", "[hostile]") {
+TEST_CASE("permute_pairs of empty weights: returns at once", "[hostile]") {
   float number = 0, other = 0;
   for_all_empty<2>({8, 8}, [&](const std::array<Index, 2>& n) {
     for (const Index dim : {Index{0}, Index{8}, Index{1} << 40, Index{1} << 62}) {
@@ -203,7 +203,7 @@ TEST_CASE("empty weights are permuted at once", "[hostile]") {
   });
 }
 
-TEST_CASE("empty embeddings are added to at once", "[hostile]") {
+TEST_CASE("Sinusoidal of empty tensors: added at once", "[hostile]") {
   const posenc::Sinusoidal halves(
       {.model_dim = 8, .layout = posenc::SinusoidalLayout::Concatenated});
   const posenc::Sinusoidal pairs({.model_dim = 8, .layout = posenc::SinusoidalLayout::Interleaved});
@@ -223,7 +223,7 @@ TEST_CASE("empty embeddings are added to at once", "[hostile]") {
   });
 }
 
-TEST_CASE("bits of positions are added to empty embeddings at once", "[hostile]") {
+TEST_CASE("BinaryEncoding of empty tensors: added at once", "[hostile]") {
   const posenc::BinaryEncoding reject({.model_dim = 8});
   const posenc::BinaryEncoding wrap({.model_dim = 8, .overflow = posenc::BinaryOverflow::Wrap});
   for_embeddings([&](const EmbeddingsView<float>& x, const Positions& p) {
@@ -232,7 +232,7 @@ TEST_CASE("bits of positions are added to empty embeddings at once", "[hostile]"
   });
 }
 
-TEST_CASE("empty embeddings read learned rows at once", "[hostile]") {
+TEST_CASE("Learned of empty tensors: added at once", "[hostile]") {
   float number = 0;
   std::vector<float> rows(80);
   const MatrixView<float> table{rows.data(), 10, 8};
@@ -250,7 +250,7 @@ TEST_CASE("empty embeddings read learned rows at once", "[hostile]") {
   CHECK(rows == std::vector<float>(80));
 }
 
-TEST_CASE("tables without columns are resized at once", "[hostile]") {
+TEST_CASE("resize_grid of empty tables: returns at once", "[hostile]") {
   float number = 0, other = 0;
   for (const Index side : {Index{0}, Index{1}, Index{3}, Index{1} << 31, Index{1} << 40}) {
     for (const Index others : {Index{0}, Index{2}, Index{1} << 40, Index{1} << 62}) {

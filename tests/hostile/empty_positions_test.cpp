@@ -26,7 +26,7 @@ using empty_extents::make;
 using posenc::Index;
 using posenc::Positions;
 
-TEST_CASE("grids without cells are made at once", "[hostile]") {
+TEST_CASE("grid_positions of no cells: made at once", "[hostile]") {
   for_all_empty<2>({4, 6}, [](const std::array<Index, 2>& n) {
     INFO(n[0] << ", " << n[1]);
     CHECK(Positions::grid(n[0], n[1]).count() == 0);
@@ -42,7 +42,7 @@ TEST_CASE("grids without cells are made at once", "[hostile]") {
   });
 }
 
-TEST_CASE("images and videos without patches are made at once", "[hostile]") {
+TEST_CASE("PatchGrid of no patches: images and videos are made at once", "[hostile]") {
   for_all_empty<3>({2, 4, 6}, [](const std::array<Index, 3>& n) {
     INFO(n[0] << ", " << n[1] << ", " << n[2]);
     const posenc::VideoGrid grid{.frames = n[0], .rows = n[1], .cols = n[2]};
@@ -81,7 +81,7 @@ TEST_CASE("images and videos without patches are made at once", "[hostile]") {
   });
 }
 
-TEST_CASE("positions of no tokens are made at once", "[hostile]") {
+TEST_CASE("Positions of no tokens: made at once", "[hostile]") {
   for_all_empty<2>({1, 3}, [](const std::array<Index, 2>& n) {
     INFO(n[0] << ", " << n[1]);
     make([&] { (void)Positions::from_padding_mask({nullptr, n[0], n[1]}); });
@@ -104,7 +104,7 @@ TEST_CASE("positions of no tokens are made at once", "[hostile]") {
   });
 }
 
-TEST_CASE("ids of no batch row serve every call without batch rows", "[hostile]") {
+TEST_CASE("Positions of no batch row: serve every call without batch rows", "[hostile]") {
   using posenc::Causal;
   const Positions none = Positions::ids(0, {});
   const posenc::HeadsView<float> x{nullptr, 0, 7, 2, 8};
@@ -125,7 +125,7 @@ TEST_CASE("ids of no batch row serve every call without batch rows", "[hostile]"
                   posenc::ShapeError);
 }
 
-TEST_CASE("views of empty Eigen tensors have strides", "[hostile]") {
+TEST_CASE("Eigen tensors that are empty: views have strides", "[hostile]") {
   for_all_empty<4>({1, 3, 1, 8}, [](const std::array<Index, 4>& n) {
     const Eigen::TensorMap<Eigen::Tensor<float, 4, Eigen::RowMajor>> x(nullptr, n[0], n[1], n[2],
                                                                        n[3]);

@@ -129,9 +129,9 @@ void sweep(const Bias& bias) {
 
 }  // namespace
 
-TEST_CASE("attention without outputs returns at once", "[hostile]") { sweep(posenc::NoBias()); }
+TEST_CASE("attention without outputs: returns at once", "[hostile]") { sweep(posenc::NoBias()); }
 
-TEST_CASE("attention with T5's bias but without outputs returns at once", "[hostile]") {
+TEST_CASE("attention without outputs: returns at once with T5Bias", "[hostile]") {
   const std::vector<float> table(8);
   for (const Index heads : {0, 1}) {
     sweep(posenc::T5Bias<float>(
@@ -140,12 +140,12 @@ TEST_CASE("attention with T5's bias but without outputs returns at once", "[host
   }
 }
 
-TEST_CASE("attention with KERPLE but without outputs returns at once", "[hostile]") {
+TEST_CASE("attention without outputs: returns at once with Kerple", "[hostile]") {
   sweep(posenc::Kerple({.form = posenc::KerpleForm::Logarithmic, .r1 = {1}, .r2 = {1}}));
   sweep(posenc::Kerple({.form = posenc::KerpleForm::Power, .r1 = {1}, .r2 = {1}}));
 }
 
-TEST_CASE("attention with FIRE but without outputs returns at once", "[hostile]") {
+TEST_CASE("attention without outputs: returns at once with Fire", "[hostile]") {
   sweep(posenc::Fire({.c = 1,
                       .threshold = 8,
                       .hidden_weight = {1},
@@ -154,7 +154,7 @@ TEST_CASE("attention with FIRE but without outputs returns at once", "[hostile]"
                       .output_bias = {0}}));
 }
 
-TEST_CASE("attention with tables of windows but without outputs returns at once", "[hostile]") {
+TEST_CASE("attention without outputs: returns at once with WindowBias", "[hostile]") {
   std::vector<float> table(9);
   for (const Index heads : {0, 1}) {
     sweep(posenc::WindowBias<float>(MatrixView<const float>{table.data(), 9, heads},
@@ -167,7 +167,7 @@ TEST_CASE("attention with tables of windows but without outputs returns at once"
   sweep(posenc::WindowBias<float>(made, {.rows = 2, .cols = 2}));
 }
 
-TEST_CASE("attention with gates but without outputs returns at once", "[hostile]") {
+TEST_CASE("attention without outputs: returns at once with ForgettingBias", "[hostile]") {
   for (const Index tokens : {0, 3}) {
     posenc::ForgetGates gates(1, 1);
     const std::vector<float> logits(3);

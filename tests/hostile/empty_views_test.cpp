@@ -27,7 +27,7 @@ using posenc::HeadsView;
 using posenc::Index;
 using posenc::Positions;
 
-TEST_CASE("empty queries beside huge extents are attended to at once", "[hostile]") {
+TEST_CASE("attention beside huge extents: empty queries return at once", "[hostile]") {
   float number = 0;
   // Axes: batch, queries, heads, dim. There are as many keys, or 5.
   for_empty<4>({1, 3, 1, 8}, [&](const std::array<Index, 4>& n) {
@@ -46,7 +46,7 @@ TEST_CASE("empty queries beside huge extents are attended to at once", "[hostile
   });
 }
 
-TEST_CASE("empty tensors beside huge extents are rotated at once", "[hostile]") {
+TEST_CASE("rotate beside huge extents: empty tensors return at once", "[hostile]") {
   float number = 0;
   const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = 8, .base = 10000});
   for_empty<4>({1, 3, 1, 8}, [&](const std::array<Index, 4>& n) {
@@ -57,7 +57,7 @@ TEST_CASE("empty tensors beside huge extents are rotated at once", "[hostile]") 
   });
 }
 
-TEST_CASE("empty embeddings beside huge extents are added to at once", "[hostile]") {
+TEST_CASE("add_to beside huge extents: empty embeddings return at once", "[hostile]") {
   float number = 0;
   const std::vector<float> rows(80);
   const posenc::Sinusoidal sinusoidal(
@@ -71,7 +71,8 @@ TEST_CASE("empty embeddings beside huge extents are added to at once", "[hostile
   });
 }
 
-TEST_CASE("biases of heads are added to empty tensors at once", "[hostile]") {
+TEST_CASE("add_to beside huge extents: biases of heads are added to empty tensors at once",
+          "[hostile]") {
   float number = 0;
   std::vector<float> numbers(8);
   for_empty<4>({1, 3, 1, 8}, [&](const std::array<Index, 4>& n) {
@@ -86,7 +87,7 @@ TEST_CASE("biases of heads are added to empty tensors at once", "[hostile]") {
   });
 }
 
-TEST_CASE("views without features may have any strides, and no memory", "[hostile]") {
+TEST_CASE("views without features: any strides, and no memory", "[hostile]") {
   constexpr Index largest = std::numeric_limits<Index>::max();
   std::vector<float> numbers(48, 0.5F), grad_q(24, 7.0F), grad_k(16, 7.0F), lse(6), other(6);
   const HeadsView<float> q{numbers.data(), 1, 3, 2, 4}, k{numbers.data(), 1, 4, 1, 4};

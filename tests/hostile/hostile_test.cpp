@@ -27,12 +27,12 @@ void make_calls(int count, unsigned first_bytes) {
 
 }  // namespace
 
-TEST_CASE("impossible extents, strides and counts are rejected", "[hostile]") {
+TEST_CASE("HeadsView: impossible extents, strides and counts are rejected", "[hostile]") {
   make_calls(20000, 256);
 }
 
 // Most of what is wrong here is an overflow, which UndefinedBehaviorSanitizer reports.
-TEST_CASE("positions of impossible extents are rejected, or there are none", "[hostile]") {
+TEST_CASE("Positions: impossible extents are rejected, or there are none", "[hostile]") {
   make_calls(20000, hostile::byte_of_positions + 1);
 }
 

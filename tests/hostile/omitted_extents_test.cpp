@@ -39,7 +39,7 @@ Outcome outcome(const Call& call, std::span<const std::uint8_t> bytes, int omitt
 
 }  // namespace
 
-TEST_CASE("an omitted extent is refused by its name", "[hostile]") {
+TEST_CASE("Extent: an omitted one is rejected by its name", "[hostile]") {
   std::mt19937_64 random(1);
   int refused = 0;
   for (const auto calls :

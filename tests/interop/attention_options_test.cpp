@@ -46,7 +46,7 @@ void check_rejected(const ModelSettings& of, const std::string& message) {
                        Message("posenc::attention_options: " + message));
 }
 
-TEST_CASE("options have the scale, the cap and the window of the layer", "[interop]") {
+TEST_CASE("attention_options: have the scale, the cap and the window of the layer", "[interop]") {
   const auto plain = attention_options<float>(model(), 0);
   CHECK(plain.scale == 1 / std::sqrt(128.0));
   CHECK(plain.softmax_scale_multiplier == 1);
@@ -71,7 +71,7 @@ TEST_CASE("options have the scale, the cap and the window of the layer", "[inter
   CHECK(encoder.window.right == 64);
 }
 
-TEST_CASE("scale times multiplier is the whole scale", "[interop]") {
+TEST_CASE("attention_options: scale times multiplier is the whole scale", "[interop]") {
   ModelSettings deepseek = posenc::presets::model("deepseek_v3");
   deepseek.attention = {{.kind = LayerKind::Global, .window = LayerWindow{}}};
   const auto options = attention_options<float>(deepseek, 60);
@@ -79,7 +79,8 @@ TEST_CASE("scale times multiplier is the whole scale", "[interop]") {
   CHECK(*options.scale * options.softmax_scale_multiplier == softmax_scale(deepseek));
 }
 
-TEST_CASE("layers that turn nothing have the scale of their own head", "[interop]") {
+TEST_CASE("attention_options: layers without rotation have the scale of their own head",
+          "[interop]") {
   ModelSettings still = model();
   still.layers_without_rotary = {0};
   still.attention[0].head_dim = 64;
@@ -88,7 +89,7 @@ TEST_CASE("layers that turn nothing have the scale of their own head", "[interop
   check_rejected(still, "the file does not define the head_dim of layer 0");
 }
 
-TEST_CASE("sinks are the weights', and are asked for", "[interop]") {
+TEST_CASE("attention_options: sinks are the weights', and are asked for", "[interop]") {
   const std::vector<float> four(4, 1.0F), three(3, 1.0F);
   ModelSettings oss = model();
   oss.attention[0].sinks = true;
@@ -105,7 +106,7 @@ TEST_CASE("sinks are the weights', and are asked for", "[interop]") {
   CHECK(attention_options<float>(oss, 0).sinks.empty());
 }
 
-TEST_CASE("what options cannot express is refused by name", "[interop]") {
+TEST_CASE("attention_options: what options cannot express is rejected by name", "[interop]") {
   check_rejected(
       with_window(WindowKind::Chunked, 8192),
       "layer 0 attends to chunks of 8192 keys, which AttentionOptions cannot express; pass a mask");
@@ -139,7 +140,7 @@ TEST_CASE("what options cannot express is refused by name", "[interop]") {
                        Message("posenc::attention_of_layer: the layer must be one of 1 but is 1"));
 }
 
-TEST_CASE("attention takes the options of a layer", "[interop]") {
+TEST_CASE("attention_options: attention takes the options of a layer", "[interop]") {
   using Heads = Eigen::Tensor<float, 4, Eigen::RowMajor>;
   Heads q(1, 6, 4, 128), k(1, 6, 2, 128), v(1, 6, 2, 128), narrow(1, 6, 4, 128), all(1, 6, 4, 128);
   q.setRandom(), k.setRandom(), v.setRandom();

@@ -31,7 +31,7 @@ std::vector<Index> blocks(const AxialFrequencies& axial) {
 
 }  // namespace
 
-TEST_CASE("frequencies of models on grids by hand", "[rope][grids]") {
+TEST_CASE("diffusion_axes: frequencies of models on grids by hand", "[rope][grids]") {
   const auto near = [](double value) { return Approx(value).epsilon(1e-9); };
   CHECK(3 * inv_freq(posenc::flux())[8 + 1] == near(2.159057019));
   const auto flux2 = inv_freq(posenc::flux2());
@@ -60,7 +60,7 @@ TEST_CASE("frequencies of models on grids by hand", "[rope][grids]") {
         inv_freq(posenc::wan(128)));
 }
 
-TEST_CASE("Lumina Next's base is multiplied as it is", "[rope][grids]") {
+TEST_CASE("diffusion_axes: Lumina Next's base is multiplied as it is", "[rope][grids]") {
   const auto lumina = posenc::lumina_next({.head_dim = 48, .ntk_factor = 4});
   const auto w = inv_freq(lumina);
   REQUIRE(w.size() == 24);
@@ -73,7 +73,7 @@ TEST_CASE("Lumina Next's base is multiplied as it is", "[rope][grids]") {
   }
 }
 
-TEST_CASE("encodings of diffusion models that cannot be are rejected", "[rope][grids][errors]") {
+TEST_CASE("diffusion_axes: invalid settings are rejected", "[rope][grids][errors]") {
   const auto error = [](const auto& call) {
     return support::message_of<posenc::ConfigError>(call);
   };

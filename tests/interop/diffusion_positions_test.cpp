@@ -56,7 +56,7 @@ double worst_difference(const std::vector<Ids>& found, const std::vector<Ids>& e
 
 }  // namespace
 
-TEST_CASE("videos count frames, rows and columns", "[positions][diffusion]") {
+TEST_CASE("diffusion_positions: videos count frames, rows and columns", "[positions][diffusion]") {
   const auto video = posenc::video_grid({.frames = 2, .rows = 2, .cols = 3});
   CHECK(axis_of(video, 0) == Row{0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1});
   CHECK(axis_of(video, 1) == Row{0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1});
@@ -68,7 +68,8 @@ TEST_CASE("videos count frames, rows and columns", "[positions][diffusion]") {
   CHECK(posenc::video_grid({.frames = 5, .rows = 0, .cols = 7}).count() == 0);
 }
 
-TEST_CASE("text of Flux and HunyuanVideo does not turn", "[positions][diffusion]") {
+TEST_CASE("diffusion_positions: text of Flux and HunyuanVideo is not rotated",
+          "[positions][diffusion]") {
   CHECK(ids_of(posenc::flux_positions(2, {.rows = 1, .cols = 3})) ==
         std::vector<Ids>{{0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 1}, {0, 0, 2}});
   CHECK(ids_of(posenc::flux_positions(7, {.rows = 4, .cols = 5})) == reference::flux(7, 4, 5));
@@ -76,7 +77,8 @@ TEST_CASE("text of Flux and HunyuanVideo does not turn", "[positions][diffusion]
         std::vector<Ids>{{0, 0, 0}, {0, 0, 1}, {1, 0, 0}, {1, 0, 1}, {0, 0, 0}});
 }
 
-TEST_CASE("CogVideoX stretches a video over the grid of its training", "[positions][diffusion]") {
+TEST_CASE("diffusion_positions: CogVideoX stretches a video over the grid of its training",
+          "[positions][diffusion]") {
   const auto video = posenc::cogvideox_positions(1, {.rows = 24, .cols = 40});
   const auto rows = axis_of(video, 1);
   CHECK(rows[0] == 0);
@@ -95,7 +97,7 @@ TEST_CASE("CogVideoX stretches a video over the grid of its training", "[positio
   CHECK(posenc::cogvideox_positions(3, {.rows = 0, .cols = 4}).count() == 3);
 }
 
-TEST_CASE("Flux 2 sets references ten apart in time", "[positions][diffusion]") {
+TEST_CASE("flux_positions: Flux 2 sets references ten apart in time", "[positions][diffusion]") {
   CHECK(ids_of(posenc::flux2_positions(
             2, {{.rows = 1, .cols = 2}, {.rows = 1, .cols = 1}, {.rows = 1, .cols = 1}})) ==
         std::vector<Ids>{
@@ -106,7 +108,7 @@ TEST_CASE("Flux 2 sets references ten apart in time", "[positions][diffusion]") 
   CHECK(posenc::flux2_positions(0, {}).axis_count() == 4);
 }
 
-TEST_CASE("Qwen-Image counts from the centre, one more on the negative side",
+TEST_CASE("diffusion_positions: Qwen-Image counts from the centre, one more on the negative side",
           "[positions][diffusion]") {
   const auto image = posenc::qwen_image_positions(2, {{.rows = 4, .cols = 5}});
   CHECK(axis_of(image, 0) == Row{2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
@@ -125,7 +127,8 @@ TEST_CASE("Qwen-Image counts from the centre, one more on the negative side",
   CHECK(axis_of(none, 0) == Row{0, 1});
 }
 
-TEST_CASE("Qwen-Image counts as the model's own code does", "[positions][diffusion]") {
+TEST_CASE("diffusion_positions: Qwen-Image counts as the model's own code does",
+          "[positions][diffusion]") {
   const std::vector<std::vector<Size>> all{{{1, 6, 9}},
                                            {{1, 1, 1}, {1, 7, 2}},
                                            {{3, 2, 2}, {1, 5, 4}, {2, 3, 3}},
@@ -149,7 +152,8 @@ TEST_CASE("Qwen-Image counts as the model's own code does", "[positions][diffusi
   }
 }
 
-TEST_CASE("captions of Z-Image and Lumina 2 count in time", "[positions][diffusion]") {
+TEST_CASE("diffusion_positions: captions of Z-Image and Lumina 2 count in time",
+          "[positions][diffusion]") {
   const auto image = posenc::z_image_positions({.rows = 1, .cols = 2}, 3);
   REQUIRE(image.count() == 64);
   CHECK(ids_of(image)[1] == Ids{33, 0, 1});
@@ -167,7 +171,7 @@ TEST_CASE("captions of Z-Image and Lumina 2 count in time", "[positions][diffusi
         reference::lumina2(11, {1, 4, 6}));
 }
 
-TEST_CASE("pictures of Ideogram 4 begin at 65536", "[positions][diffusion]") {
+TEST_CASE("diffusion_positions: pictures of Ideogram 4 begin at 65536", "[positions][diffusion]") {
   CHECK(ids_of(posenc::ideogram4_positions(2, {.rows = 1, .cols = 2})) ==
         std::vector<Ids>{{0, 0, 0}, {1, 1, 1}, {65536, 65536, 65536}, {65536, 65536, 65537}});
   CHECK(ids_of(posenc::ideogram4_positions(5, {.rows = 3, .cols = 4})) ==
@@ -175,7 +179,8 @@ TEST_CASE("pictures of Ideogram 4 begin at 65536", "[positions][diffusion]") {
   CHECK(posenc::ideogram4_positions(0, {.rows = 3, .cols = 4}).count() == 12);
 }
 
-TEST_CASE("videos of Cosmos 3 begin 15000 after the text", "[positions][diffusion]") {
+TEST_CASE("diffusion_positions: videos of Cosmos 3 begin 15000 after the text",
+          "[positions][diffusion]") {
   // A video at 16 frames per second, with 25 latents of sound per second.
   const auto video =
       posenc::cosmos3_positions(2, {{.frames = 2, .rows = 1, .cols = 2, .frame_step = 24.0 / 16},
@@ -195,7 +200,8 @@ TEST_CASE("videos of Cosmos 3 begin 15000 after the text", "[positions][diffusio
   }
 }
 
-TEST_CASE("MiniMax-H3 stretches pictures to an area of 32 x 32", "[positions][diffusion]") {
+TEST_CASE("diffusion_positions: MiniMax-H3 stretches pictures to an area of 32 x 32",
+          "[positions][diffusion]") {
   const auto video = posenc::minimax_h3_positions(2, {.frames = 7, .rows = 1, .cols = 4});
   const auto times = axis_of(video, 0), cols = axis_of(video, 2);
   const Row units{0, 1, 5, 9, 13, 17, 18};
@@ -221,7 +227,8 @@ TEST_CASE("MiniMax-H3 stretches pictures to an area of 32 x 32", "[positions][di
   CHECK(posenc::minimax_h3_positions(3, {.rows = 0, .cols = 4}).count() == 3);
 }
 
-TEST_CASE("MiniMax-H3 counts as the model's own code does", "[positions][diffusion]") {
+TEST_CASE("diffusion_positions: MiniMax-H3 counts as the model's own code does",
+          "[positions][diffusion]") {
   for (const Size& size : {Size{1, 6, 9}, Size{7, 9, 6}, Size{33, 1, 5}, Size{12, 3, 3}}) {
     for (const bool first : {false, true}) {
       for (const bool last : {false, true}) {
@@ -238,7 +245,7 @@ TEST_CASE("MiniMax-H3 counts as the model's own code does", "[positions][diffusi
   }
 }
 
-TEST_CASE("sequences that cannot be are rejected", "[positions][diffusion][errors]") {
+TEST_CASE("diffusion_positions: invalid sequences are rejected", "[positions][diffusion][errors]") {
   const auto error = [](const auto& call) { return message_of<posenc::ShapeError>(call); };
   CHECK(error([] { posenc::video_grid({.frames = -1, .rows = 2, .cols = 2}); }) ==
         "posenc::video_grid: extents must not be negative but are [-1, 2, 2]");

@@ -39,7 +39,7 @@ double coordinate(const Positions& positions, Index token, Index axis) {
 
 }  // namespace
 
-TEST_CASE("patches of a grid of 2 x 3 by hand", "[positions][dinov3]") {
+TEST_CASE("dinov3_grid: patches of a grid of 2 x 3 by hand", "[positions][dinov3]") {
   const double third = 2.0 / 3;
   const std::vector<double> wide{-third, 0, third}, wider{-0.5, 0.5, 1.5};
   const auto check = [](PatchNormalization how, const std::vector<double>& y,
@@ -59,7 +59,8 @@ TEST_CASE("patches of a grid of 2 x 3 by hand", "[positions][dinov3]") {
   check(PatchNormalization::Min, {-0.5, 0.5}, wider);
 }
 
-TEST_CASE("patches stand where the model's own code puts them", "[positions][dinov3]") {
+TEST_CASE("dinov3_grid: patches stand where the model's own code puts them",
+          "[positions][dinov3]") {
   for (const auto& [how, name] : normalizations) {
     for (const auto& [rows, cols] : {std::pair<Index, Index>{1, 1}, {14, 14}, {7, 31}, {64, 3}}) {
       INFO(name << ", " << rows << " x " << cols);
@@ -85,7 +86,7 @@ TEST_CASE("patches stand where the model's own code puts them", "[positions][din
             .count() == 1);
 }
 
-TEST_CASE("patches are placed as exactly as doubles can", "[positions][dinov3]") {
+TEST_CASE("dinov3_grid: patches are placed as exactly as doubles can", "[positions][dinov3]") {
   const long double pi = std::acos(-1.0L);
   for (const Index n : {1, 2, 3, 7, 14, 37, 224, 1000}) {
     const auto grid = posenc::dinov3_grid({.rows = 1, .cols = n}, PatchNormalization::Separate);
@@ -103,7 +104,7 @@ TEST_CASE("patches are placed as exactly as doubles can", "[positions][dinov3]")
   }
 }
 
-TEST_CASE("what training draws is a function of the seed, within its bounds",
+TEST_CASE("dinov3_grid: what training draws is a function of the seed, within its bounds",
           "[positions][dinov3]") {
   double least_shift = 1, most_shift = -1, least_scale = 9, most_scale = 0;
   double same_jitter = 0;
@@ -142,7 +143,7 @@ TEST_CASE("what training draws is a function of the seed, within its bounds",
   CHECK_FALSE(other.shift == posenc::draw_dinov3_augmentation({.shift = 0.25, .seed = 2}).shift);
 }
 
-TEST_CASE("half of what is log-uniform lies below 1", "[positions][dinov3]") {
+TEST_CASE("dinov3_grid: half of what is log-uniform lies below 1", "[positions][dinov3]") {
   int below = 0;
   for (std::uint64_t seed = 0; seed < 4000; ++seed) {
     below += posenc::draw_dinov3_augmentation({.rescale = 4, .seed = seed}).scale[0] < 1 ? 1 : 0;
@@ -150,7 +151,7 @@ TEST_CASE("half of what is log-uniform lies below 1", "[positions][dinov3]") {
   CHECK(std::abs(below - 2000) < 200);
 }
 
-TEST_CASE("patches are shifted before they are stretched", "[positions][dinov3]") {
+TEST_CASE("dinov3_grid: patches are shifted before they are stretched", "[positions][dinov3]") {
   const Dinov3Augmentation how{.shift = 0.5, .jitter = 1.25, .rescale = 2, .seed = 77};
   const auto move = posenc::draw_dinov3_augmentation(how);
   for (const auto& [normalization, name] : normalizations) {
@@ -170,7 +171,8 @@ TEST_CASE("patches are shifted before they are stretched", "[positions][dinov3]"
   }
 }
 
-TEST_CASE("grids and augmentations that cannot be are rejected", "[positions][dinov3][errors]") {
+TEST_CASE("dinov3_grid: invalid grids and augmentations are rejected",
+          "[positions][dinov3][errors]") {
   const auto shape = [](posenc::Dinov3Grid grid) {
     return message_of<posenc::ShapeError>(
         [&] { posenc::dinov3_grid(grid, PatchNormalization::Separate); });

@@ -51,7 +51,7 @@ std::vector<Index> windows(const GgufWriter& writer, WindowKind kind = WindowKin
   return sizes;
 }
 
-TEST_CASE("heads and widths of a GGUF file", "[interop][gguf]") {
+TEST_CASE("read_gguf attention: heads and widths of a GGUF file", "[interop][gguf]") {
   const auto llama = layer(with_heads("llama"));
   CHECK(llama.heads == 32);
   CHECK(llama.kv_heads == 32);
@@ -77,7 +77,8 @@ TEST_CASE("heads and widths of a GGUF file", "[interop][gguf]") {
   CHECK(latent.value_dim == 128);
 }
 
-TEST_CASE("layers without heads are other layers", "[interop][gguf]") {
+TEST_CASE("read_gguf attention: layers without heads are layers of another kind",
+          "[interop][gguf]") {
   auto lfm = with_heads("lfm2", 2);
   lfm.array<std::uint32_t>("lfm2.attention.head_count_kv", GgufWriter::UInt32, {0, 8});
   CHECK(layer(lfm, 0).kind == LayerKind::Convolution);
@@ -92,7 +93,7 @@ TEST_CASE("layers without heads are other layers", "[interop][gguf]") {
   CHECK(layer(qwen, 3).kind == LayerKind::Global);
 }
 
-TEST_CASE("windows as llama.cpp has them", "[interop][gguf]") {
+TEST_CASE("read_gguf attention: windows as llama.cpp has them", "[interop][gguf]") {
   CHECK(windows(with_heads("llama")) == std::vector<Index>(6, 0));
   CHECK(windows(windowed("gemma2", 512)) == std::vector<Index>{512, 0, 512, 0, 512, 0});
   CHECK(windows(with_heads("gemma2")) == std::vector<Index>{4096, 0, 4096, 0, 4096, 0});
@@ -115,8 +116,9 @@ TEST_CASE("windows as llama.cpp has them", "[interop][gguf]") {
   CHECK(layer(with_heads("gpt-oss")).window == std::nullopt);
 }
 
-TEST_CASE("global layers that turn nothing, and models whose size tells of windows",
-          "[interop][gguf]") {
+TEST_CASE(
+    "read_gguf attention: global layers without rotation, and models whose size tells the windows",
+    "[interop][gguf]") {
   const auto turns = [](const posenc::ModelSettings& of, Index number) {
     return rotary_of_layer(of, number) != nullptr;
   };
@@ -144,7 +146,7 @@ TEST_CASE("global layers that turn nothing, and models whose size tells of windo
   }
 }
 
-TEST_CASE("a GGUF file that does not count its layers", "[interop][gguf]") {
+TEST_CASE("read_gguf attention: a file that does not count its layers", "[interop][gguf]") {
   const auto alike = [](const std::string& name) {
     GgufWriter writer;
     writer.architecture(name)
@@ -157,14 +159,15 @@ TEST_CASE("a GGUF file that does not count its layers", "[interop][gguf]") {
   CHECK(alike("gemma2").attention.empty());
 }
 
-TEST_CASE("heads that cannot be are refused", "[interop][gguf]") {
+TEST_CASE("read_gguf attention: invalid heads are rejected", "[interop][gguf]") {
   CHECK_THROWS_MATCHES(
       layer(with_heads("llama").integer("llama.attention.head_count_kv", 5)), ConfigError,
       Message(
           "posenc::ModelSettings: the 32 heads of layer 0 are not a multiple of its 5 kv_heads"));
 }
 
-TEST_CASE("architectures whose first layer of each period sees all", "[interop][gguf]") {
+TEST_CASE("read_gguf attention: architectures whose first layer of each period is global",
+          "[interop][gguf]") {
   const std::string window = ".attention.sliding_window";
   const auto bases = [](const GgufWriter& writer, Index number) {
     const auto read = read_gguf(writer.bytes());
@@ -205,7 +208,8 @@ TEST_CASE("architectures whose first layer of each period sees all", "[interop][
   }
 }
 
-TEST_CASE("GGUF: a list of the layers that turn, and one of those with a window", "[interop]") {
+TEST_CASE("read_gguf attention: a list of the layers that rotate, and one of those with a window",
+          "[interop]") {
   const auto granite = [] {
     return with_heads("granite_swa", 4)
         .integer("granite_swa.attention.sliding_window", 128)
@@ -241,7 +245,7 @@ TEST_CASE("GGUF: a list of the layers that turn, and one of those with a window"
 }
 
 // Source: llama.cpp, src/models/qwen4exp.cpp (001d906)
-TEST_CASE("GGUF: an indexer chooses keys", "[interop]") {
+TEST_CASE("read_gguf attention: an indexer chooses keys", "[interop]") {
   const std::vector<std::int32_t> sections{11, 11, 10, 0};
   auto qwen = with_heads("qwen4exp", 8);
   qwen.array<std::int32_t>("qwen4exp.rope.dimension_sections", GgufWriter::Int32, sections)
@@ -275,7 +279,7 @@ TEST_CASE("GGUF: an indexer chooses keys", "[interop]") {
         LayerKind::Global);
 }
 
-TEST_CASE("GGUF: CogVLM turns by the base 10000, whatever the file says", "[interop]") {
+TEST_CASE("read_gguf: CogVLM rotates by the base 10000, whatever the file says", "[interop]") {
   auto cogvlm = with_heads("cogvlm").real("cogvlm.rope.freq_base", 10000);
   CHECK(rotary(read_gguf(cogvlm.bytes())).pairing == posenc::PairingKind::HalfRotate);
   CHECK_NOTHROW(read_gguf(with_heads("cogvlm").bytes()));

@@ -38,7 +38,7 @@ void check_rejected(const GgufWriter& writer, const std::string& message) {
 
 }  // namespace
 
-TEST_CASE("unknown names are refused", "[interop][gguf]") {
+TEST_CASE("read_gguf errors: unknown names are rejected", "[interop][gguf]") {
   CHECK_NOTHROW(read_gguf(model().bytes()));
   CHECK_NOTHROW(read_gguf(yarn().bytes()));
   check_rejected(GgufWriter(), "read_gguf: general.architecture is missing");
@@ -51,7 +51,7 @@ TEST_CASE("unknown names are refused", "[interop][gguf]") {
                  "read_gguf: llama.rope.freq_base must be a number");
 }
 
-TEST_CASE("widths that cannot be right are refused", "[interop][gguf]") {
+TEST_CASE("read_gguf errors: invalid widths are rejected", "[interop][gguf]") {
   check_rejected(GgufWriter().architecture("llama"),
                  "read_gguf: llama.attention.key_length is missing, and so is embedding_length or "
                  "attention.head_count");
@@ -77,7 +77,7 @@ TEST_CASE("widths that cannot be right are refused", "[interop][gguf]") {
   check_rejected(none, "read_gguf: llama.attention.head_count must be positive");
 }
 
-TEST_CASE("values that cannot be right are refused", "[interop][gguf]") {
+TEST_CASE("read_gguf errors: invalid values are rejected", "[interop][gguf]") {
   check_rejected(model().real("llama.rope.freq_base", 0.5F),
                  "Unscaled: base must be set, finite and greater than 1, but is 0.5");
   // Rejected before the factor enters any formula.
@@ -98,7 +98,7 @@ TEST_CASE("values that cannot be right are refused", "[interop][gguf]") {
                  "DivisorScaling: divisors must be positive and finite but has -1");
 }
 
-TEST_CASE("keys of YaRN that mislead are refused", "[interop][gguf]") {
+TEST_CASE("read_gguf errors: misleading keys of YaRN are rejected", "[interop][gguf]") {
   check_rejected(yarn().real("llama.rope.scaling.yarn_ext_factor", 0.5F),
                  "read_gguf: llama.rope.scaling.yarn_ext_factor is not 1, which is not supported");
   check_rejected(
@@ -116,7 +116,8 @@ TEST_CASE("keys of YaRN that mislead are refused", "[interop][gguf]") {
                  "is not of the type yarn");
 }
 
-TEST_CASE("tensors of LongRoPE that do not belong together are refused", "[interop][gguf]") {
+TEST_CASE("read_gguf errors: tensors of LongRoPE that do not belong together are rejected",
+          "[interop][gguf]") {
   const std::vector<float> divisors(64, 2);
   const std::string together =
       "read_gguf: there must be rope_factors_long.weight and rope_factors_short.weight, or "
@@ -137,7 +138,7 @@ TEST_CASE("tensors of LongRoPE that do not belong together are refused", "[inter
                  "read_gguf: llama.rope.scaling.factor contradicts the tensors of LongRoPE");
 }
 
-TEST_CASE("sections that do not fit are refused", "[interop][gguf]") {
+TEST_CASE("read_gguf errors: sections that do not fit are rejected", "[interop][gguf]") {
   const auto sections = [](const std::string& architecture, const std::vector<std::int32_t>& list) {
     return model(architecture)
         .array(architecture + ".rope.dimension_sections", GgufWriter::Int32, list);
@@ -157,7 +158,8 @@ TEST_CASE("sections that do not fit are refused", "[interop][gguf]") {
       "RotarySettings: the table of axes is for 60 pairs but there are frequencies for 64");
 }
 
-TEST_CASE("keys that llama.cpp takes otherwise than they say are refused", "[interop][gguf]") {
+TEST_CASE("read_gguf errors: keys that llama.cpp reads otherwise than they say are rejected",
+          "[interop][gguf]") {
   check_rejected(
       model("gpt-oss").integer("gpt-oss.attention.sliding_window", 0),
       "read_gguf: gpt-oss.attention.sliding_window is 0, for which llama.cpp masks every "
@@ -181,7 +183,7 @@ TEST_CASE("keys that llama.cpp takes otherwise than they say are refused", "[int
       "read_gguf: llama.attention.scale contradicts the scale of this architecture, 0.125");
 }
 
-TEST_CASE("local layers that are not understood are refused", "[interop][gguf]") {
+TEST_CASE("read_gguf errors: unknown local layers are rejected", "[interop][gguf]") {
   check_rejected(
       model().real("llama.rope.freq_base_swa", 10000),
       "read_gguf: llama.rope.freq_base_swa has no effect without attention.sliding_window");
@@ -204,7 +206,8 @@ TEST_CASE("local layers that are not understood are refused", "[interop][gguf]")
   check_rejected(layers, "read_gguf: llama4.block_count must be set and lie between 1 and 65536");
 }
 
-TEST_CASE("rules of single architectures reject keys by name", "[interop][gguf]") {
+TEST_CASE("read_gguf errors: rules of single architectures reject keys by name",
+          "[interop][gguf]") {
   struct Case {
     std::string architecture, key;
     std::uint32_t value;

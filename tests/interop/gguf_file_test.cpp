@@ -93,7 +93,7 @@ GgufWriter everything() {
 
 }  // namespace
 
-TEST_CASE("values and rotary tensors are read", "[interop][gguf]") {
+TEST_CASE("GgufFile: values and rotary tensors are read", "[interop][gguf]") {
   for (const std::uint32_t version : {2U, 3U}) {
     GgufWriter writer = everything();
     writer.version = version;
@@ -139,7 +139,7 @@ TEST_CASE("values and rotary tensors are read", "[interop][gguf]") {
   }
 }
 
-TEST_CASE("a value of another type is refused by name", "[interop][gguf]") {
+TEST_CASE("GgufFile: a value of another type is rejected by name", "[interop][gguf]") {
   const auto file = read(everything());
   CHECK_THROWS_MATCHES(file.integer("f32"), ConfigError,
                        Message("posenc::read_gguf: f32 must be an integer"));
@@ -156,7 +156,7 @@ TEST_CASE("a value of another type is refused by name", "[interop][gguf]") {
   CHECK_THROWS_AS(file.array_length("long"), ConfigError);
 }
 
-TEST_CASE("a file on disk reads as its bytes do", "[interop][gguf]") {
+TEST_CASE("GgufFile: a file on disk reads as its bytes do", "[interop][gguf]") {
   const auto path = std::filesystem::temp_directory_path() / "posenc_gguf_file_test.gguf";
   // Strings are long enough that the reader seeks over some of them.
   GgufWriter writer = everything();
@@ -183,7 +183,7 @@ TEST_CASE("a file on disk reads as its bytes do", "[interop][gguf]") {
   CHECK_THROWS_AS(GgufFile::from_path(std::filesystem::temp_directory_path()), ConfigError);
 }
 
-TEST_CASE("a file that ends early is refused wherever it ends", "[interop][gguf]") {
+TEST_CASE("GgufFile: a file that ends early is rejected wherever it ends", "[interop][gguf]") {
   GgufWriter writer;
   writer.architecture("llama")
       .array<std::int32_t>("list", GgufWriter::Int32, {16, 24, 24, 0})
@@ -199,7 +199,7 @@ TEST_CASE("a file that ends early is refused wherever it ends", "[interop][gguf]
   }
 }
 
-TEST_CASE("changed bytes never lead beyond the file", "[interop][gguf]") {
+TEST_CASE("GgufFile: changed bytes never lead beyond the file", "[interop][gguf]") {
   auto bytes = everything().bytes();
   std::mt19937 random(1);
   int refused = 0;
@@ -217,7 +217,7 @@ TEST_CASE("changed bytes never lead beyond the file", "[interop][gguf]") {
   CHECK(refused > 1000);
 }
 
-TEST_CASE("headers that lie are refused", "[interop][gguf]") {
+TEST_CASE("GgufFile: headers with wrong counts are rejected", "[interop][gguf]") {
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
   GgufWriter writer = everything();
   writer.magic = 0x46554746;
@@ -251,7 +251,7 @@ TEST_CASE("headers that lie are refused", "[interop][gguf]") {
                  "a key has 65536 bytes; at most 65535 are allowed");
 }
 
-TEST_CASE("arrays that lie are refused", "[interop][gguf]") {
+TEST_CASE("GgufFile: arrays with wrong counts are rejected", "[interop][gguf]") {
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
   const auto array = [](std::uint32_t type, std::uint64_t count) {
     std::vector<std::byte> bytes;
@@ -272,7 +272,7 @@ TEST_CASE("arrays that lie are refused", "[interop][gguf]") {
                  "k must be 0 or 1 but is 3");
 }
 
-TEST_CASE("tensors that lie are refused", "[interop][gguf]") {
+TEST_CASE("GgufFile: tensors with wrong extents are rejected", "[interop][gguf]") {
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
   const std::vector<std::byte> some(64);
   const auto tensor = [&](const std::vector<std::uint64_t>& extents, std::uint32_t type = 0,
@@ -315,7 +315,7 @@ TEST_CASE("tensors that lie are refused", "[interop][gguf]") {
 }
 
 // No byte is read twice, for files full of keys, strings, arrays or tensors.
-TEST_CASE("the work is linear in the size of the file", "[interop][gguf]") {
+TEST_CASE("GgufFile: reading is linear in the size of the file", "[interop][gguf]") {
   const auto work = [](const GgufWriter& writer) {
     const auto bytes = writer.bytes();
     CountingBytes source(bytes);
@@ -351,7 +351,7 @@ TEST_CASE("the work is linear in the size of the file", "[interop][gguf]") {
 }
 
 #if defined(__unix__)
-TEST_CASE("a pipe is no file, and nobody waits for it", "[interop][gguf]") {
+TEST_CASE("GgufFile: a pipe is rejected without waiting for it", "[interop][gguf]") {
   const auto path = std::filesystem::temp_directory_path() / "posenc_gguf_file_test.pipe";
   std::filesystem::remove(path);
   REQUIRE(mkfifo(path.c_str(), 0600) == 0);

@@ -84,7 +84,8 @@ std::set<std::string> types_of() {
 
 }  // namespace
 
-TEST_CASE("rules come back from GGUF files number by number, under every type", "[interop][gguf]") {
+TEST_CASE("read_gguf rules: every rule comes back number by number, under every type",
+          "[interop][gguf]") {
   std::set<std::string> reached, all;
   std::apply(
       [&reached]<class... Rules>(const Rules&...) { (reached.merge(types_of<Rules>()), ...); },

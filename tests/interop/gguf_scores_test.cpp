@@ -63,7 +63,7 @@ std::vector<Index> layers_without_rotary(const GgufWriter& writer) {
 
 }  // namespace
 
-TEST_CASE("the scale of scores is the architecture's", "[interop][gguf]") {
+TEST_CASE("read_gguf scores: the scale is the architecture's", "[interop][gguf]") {
   CHECK(!read(model("llama")).softmax_scale);
   CHECK(!read(model("llama").real("llama.attention.scale", 0)).softmax_scale);
   CHECK(read(model("granite").real("granite.attention.scale", 0.25F)).softmax_scale == 0.25);
@@ -97,7 +97,7 @@ TEST_CASE("the scale of scores is the architecture's", "[interop][gguf]") {
       "by their ratio");
 }
 
-TEST_CASE("softcaps are read or refused", "[interop][gguf]") {
+TEST_CASE("read_gguf scores: softcaps are read or rejected", "[interop][gguf]") {
   const auto cap = [](const std::string& name, std::optional<float> value) {
     auto writer = model(name);
     if (value) writer.real(name + ".attn_logit_softcapping", *value);
@@ -116,7 +116,8 @@ TEST_CASE("softcaps are read or refused", "[interop][gguf]") {
   CHECK_NOTHROW(read(model("gemma2").real("gemma2.final_logit_softcapping", 30)));
 }
 
-TEST_CASE("a temperature means what it means in its architecture", "[interop][gguf]") {
+TEST_CASE("read_gguf scores: a temperature means what it means in its architecture",
+          "[interop][gguf]") {
   const auto with = [](GgufWriter writer, const std::string& name, std::optional<float> scale,
                        std::optional<std::uint32_t> length) {
     if (scale) writer.real(name + ".attention.temperature_scale", *scale);
@@ -186,7 +187,7 @@ TEST_CASE("a temperature means what it means in its architecture", "[interop][gg
   }
 }
 
-TEST_CASE("what switches the rotation off is seen", "[interop][gguf]") {
+TEST_CASE("read_gguf scores: keys that switch the rotation off are read", "[interop][gguf]") {
   for (const std::string name : {"granite", "granitemoe", "granitehybrid"}) {
     CHECK_NOTHROW(read(model(name)));
     CHECK_NOTHROW(read(model(name).flag(name + ".rope.scaling.finetuned", true)));
@@ -211,7 +212,8 @@ TEST_CASE("what switches the rotation off is seen", "[interop][gguf]") {
                  "rotary encoding");
 }
 
-TEST_CASE("layers without rotary encoding are told by architecture and file", "[interop][gguf]") {
+TEST_CASE("read_gguf scores: layers without rotation come from architecture and file",
+          "[interop][gguf]") {
   const std::vector<Index> fourth{3, 7, 11};
   const std::vector<Index> linear{0, 1, 2, 4, 5, 6, 8, 9, 10};
   CHECK(layers_without_rotary(model("llama")).empty());
@@ -265,8 +267,9 @@ TEST_CASE("layers without rotary encoding are told by architecture and file", "[
                  "lfm2.block_count includes no layer with a rotary encoding");
 }
 
-TEST_CASE("architectures that are not plain are refused by name, whatever the pairing",
-          "[interop][gguf]") {
+TEST_CASE(
+    "read_gguf scores: architectures that are not plain are rejected by name, whatever the pairing",
+    "[interop][gguf]") {
   const GgufOptions half{
       .pairing = PairingKind::HalfRotate, .rotary_share = 1, .softmax_scale = 0.125};
   for (const auto& refused : posenc::detail::gguf_unsupported_architectures) {
@@ -292,7 +295,8 @@ TEST_CASE("architectures that are not plain are refused by name, whatever the pa
                  half);
 }
 
-TEST_CASE("where ends of YaRN's ramp cross, files of ggml interpolate", "[interop][gguf]") {
+TEST_CASE("read_gguf scores: where the ends of YaRN's ramp cross, llama.cpp interpolates",
+          "[interop][gguf]") {
   auto writer = model("llama");
   writer.text("llama.rope.scaling.type", "yarn")
       .real("llama.rope.scaling.factor", 4)
@@ -305,8 +309,9 @@ TEST_CASE("where ends of YaRN's ramp cross, files of ggml interpolate", "[intero
   }
 }
 
-TEST_CASE("DeepSeek's magnitudes that llama.cpp would fold into scores are refused",
-          "[interop][gguf]") {
+TEST_CASE(
+    "read_gguf scores: DeepSeek's magnitudes that llama.cpp would fold into scores are rejected",
+    "[interop][gguf]") {
   const auto with = [](const std::string& name, float multiplier) {
     return yarn(name).real(name + ".rope.scaling.yarn_log_multiplier", multiplier);
   };
@@ -330,7 +335,7 @@ TEST_CASE("DeepSeek's magnitudes that llama.cpp would fold into scores are refus
 
 // Each key that is listed as read changes the settings or is rejected. Each ignorable key changes
 // nothing. All other keys are rejected.
-TEST_CASE("no key of positions or scores is passed over", "[interop][gguf]") {
+TEST_CASE("read_gguf scores: no key of positions or scores is passed over", "[interop][gguf]") {
   const auto outcome = [](const GgufWriter& writer) -> std::optional<ModelSettings> {
     try {
       return read(writer);

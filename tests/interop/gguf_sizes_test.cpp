@@ -39,7 +39,7 @@ void check_rejected(const GgufWriter& writer, const std::string& message) {
 
 }  // namespace
 
-TEST_CASE("a GGUF file gives sizes of the model", "[interop][gguf]") {
+TEST_CASE("read_gguf sizes: a GGUF file gives sizes of the model", "[interop][gguf]") {
   auto writer = llama();
   writer.integer("llama.feed_forward_length", 14336)
       .integer("llama.vocab_size", 128256)
@@ -54,7 +54,7 @@ TEST_CASE("a GGUF file gives sizes of the model", "[interop][gguf]") {
   CHECK_FALSE(model.tied_embeddings);  // the file lists no tensors
 }
 
-TEST_CASE("sizes that a GGUF file lacks are absent", "[interop][gguf]") {
+TEST_CASE("read_gguf sizes: sizes that a GGUF file lacks are absent", "[interop][gguf]") {
   GgufWriter writer;
   writer.architecture("llama").integer("llama.attention.key_length", 64);
   const auto model = read(writer);
@@ -64,7 +64,7 @@ TEST_CASE("sizes that a GGUF file lacks are absent", "[interop][gguf]") {
   CHECK_FALSE(model.norm_epsilon);
 }
 
-TEST_CASE("the list of tokens gives the vocabulary of a GGUF file without its key",
+TEST_CASE("read_gguf sizes: the list of tokens gives the vocabulary of a GGUF file without its key",
           "[interop][gguf]") {
   auto writer = llama();
   writer.texts("tokenizer.ggml.tokens", {"a", "b", "c"});
@@ -76,7 +76,8 @@ TEST_CASE("the list of tokens gives the vocabulary of a GGUF file without its ke
   check_rejected(text, "tokenizer.ggml.tokens must be an array");
 }
 
-TEST_CASE("feed-forward widths of a GGUF file may differ between layers", "[interop][gguf]") {
+TEST_CASE("read_gguf sizes: feed-forward widths of a GGUF file may differ between layers",
+          "[interop][gguf]") {
   auto writer = llama();
   writer.array<std::int32_t>("llama.feed_forward_length", GgufWriter::Int32, {512, 0, 1024, 2048});
   const auto model = read(writer);
@@ -87,7 +88,8 @@ TEST_CASE("feed-forward widths of a GGUF file may differ between layers", "[inte
   check_rejected(shorter, "llama.feed_forward_length must have one entry per layer");
 }
 
-TEST_CASE("embeddings of a GGUF file are tied without an output tensor", "[interop][gguf]") {
+TEST_CASE("read_gguf sizes: embeddings of a GGUF file are tied without an output tensor",
+          "[interop][gguf]") {
   auto tied = llama();
   add_tensor(tied, "token_embd.weight");
   CHECK(read(tied).tied_embeddings == true);
@@ -102,7 +104,7 @@ TEST_CASE("embeddings of a GGUF file are tied without an output tensor", "[inter
   CHECK_FALSE(read(other).tied_embeddings);
 }
 
-TEST_CASE("epsilons of a GGUF file that differ are absent", "[interop][gguf]") {
+TEST_CASE("read_gguf sizes: epsilons of a GGUF file that differ are absent", "[interop][gguf]") {
   auto writer = llama();
   writer.real("llama.attention.layer_norm_epsilon", 1e-5F);
   CHECK(read(writer).norm_epsilon == static_cast<double>(1e-5F));
@@ -110,7 +112,8 @@ TEST_CASE("epsilons of a GGUF file that differ are absent", "[interop][gguf]") {
   CHECK_FALSE(read(writer).norm_epsilon);
 }
 
-TEST_CASE("invalid sizes of a GGUF file are errors that name the key", "[interop][gguf]") {
+TEST_CASE("read_gguf sizes: invalid sizes of a GGUF file are errors that name the key",
+          "[interop][gguf]") {
   const auto with = [](const char* key, std::int64_t value) {
     GgufWriter writer;
     writer.architecture("llama").integer("llama.attention.key_length", 64);

@@ -64,7 +64,7 @@ double relative(double value, double expected) { return std::abs(value / expecte
 
 }  // namespace
 
-TEST_CASE("the architecture tells the pairing", "[interop][gguf]") {
+TEST_CASE("read_gguf: the architecture decides the pairing", "[interop][gguf]") {
   CHECK(rotary(read(model("llama", 128, 10000))).pairing == PairingKind::Interleaved);
   CHECK(rotary(read(model("deepseek2", 128, 10000))).pairing == PairingKind::Interleaved);
   for (const char* name : {"qwen2", "qwen3", "phi3", "gemma2", "falcon", "gptneox", "olmo2"}) {
@@ -74,7 +74,7 @@ TEST_CASE("the architecture tells the pairing", "[interop][gguf]") {
         PairingKind::HalfRotate);
 }
 
-TEST_CASE("plain files equal the presets", "[interop][gguf]") {
+TEST_CASE("read_gguf: plain files equal the presets", "[interop][gguf]") {
   CHECK(difference_of_rotary(read(model("llama", 128, 500000)), presets::model("llama3_8b")) == "");
   CHECK(difference_of_rotary(read(model("qwen2", 128, 1000000)), presets::model("qwen2_5_7b")) ==
         "");
@@ -97,7 +97,7 @@ TEST_CASE("plain files equal the presets", "[interop][gguf]") {
         0.5);
 }
 
-TEST_CASE("Llama 3's scaling is in a tensor", "[interop][gguf]") {
+TEST_CASE("read_gguf: Llama 3's scaling is in a tensor", "[interop][gguf]") {
   const auto preset = rotary(presets::model("llama3_1_8b"));
   const auto expected = frequencies(preset).inv_freq();
   const auto plain = frequencies(rotary(presets::model("llama3_8b"))).inv_freq();
@@ -115,7 +115,7 @@ TEST_CASE("Llama 3's scaling is in a tensor", "[interop][gguf]") {
   for (std::size_t i = 0; i < plain.size(); ++i) CHECK(relative(scaled[i], expected[i] / 2) < 1e-7);
 }
 
-TEST_CASE("LongRoPE's divisors are in two tensors", "[interop][gguf]") {
+TEST_CASE("read_gguf: LongRoPE's divisors are in two tensors", "[interop][gguf]") {
   const std::vector<float> shorter(48, 1.5F), longer(48, 3);
   for (const bool named : {true, false}) {
     auto writer = model("phi3", 96, 10000, 131072);
@@ -131,7 +131,7 @@ TEST_CASE("LongRoPE's divisors are in two tensors", "[interop][gguf]") {
   }
 }
 
-TEST_CASE("YaRN's factor is relative to its own magnitude", "[interop][gguf]") {
+TEST_CASE("read_gguf: YaRN's factor is relative to its own magnitude", "[interop][gguf]") {
   const double own = posenc::yarn_mscale(40);
   const auto factor_of = [](const GgufWriter& writer, const GgufOptions& options = {}) {
     return frequencies(rotary(read(writer, options))).attention_factor();
@@ -158,7 +158,7 @@ TEST_CASE("YaRN's factor is relative to its own magnitude", "[interop][gguf]") {
                   {.attn_factor = Final}) == 2);
 }
 
-TEST_CASE("gpt-oss keeps its ramp's fractions", "[interop][gguf]") {
+TEST_CASE("read_gguf: gpt-oss keeps its ramp's fractions", "[interop][gguf]") {
   auto writer = model("gpt-oss", 64, 150000, 131072);
   writer.text("gpt-oss.rope.scaling.type", "yarn")
       .real("gpt-oss.rope.scaling.factor", 32)
@@ -166,7 +166,7 @@ TEST_CASE("gpt-oss keeps its ramp's fractions", "[interop][gguf]") {
   CHECK(difference(rotary(read(writer)), rotary(presets::model("gpt_oss"))) == "");
 }
 
-TEST_CASE("DeepSeek's log multiplier is a tenth of mscale_all_dim", "[interop][gguf]") {
+TEST_CASE("read_gguf: DeepSeek's log multiplier is a tenth of mscale_all_dim", "[interop][gguf]") {
   const auto v2 =
       read(yarn("deepseek2").real("deepseek2.rope.scaling.yarn_log_multiplier", 0.0707F));
   const auto f2 = frequencies(rotary(v2));
@@ -195,7 +195,7 @@ TEST_CASE("DeepSeek's log multiplier is a tenth of mscale_all_dim", "[interop][g
   CHECK(mistral.softmax_scale_multiplier() == 1);
 }
 
-TEST_CASE("local layers have a rope of their own", "[interop][gguf]") {
+TEST_CASE("read_gguf: local layers have a rope of their own", "[interop][gguf]") {
   auto writer = model("gemma3", 256, 1000000, 131072);
   writer.integer("gemma3.attention.sliding_window", 1024)
       .text("gemma3.rope.scaling.type", "linear")
@@ -216,7 +216,7 @@ TEST_CASE("local layers have a rope of their own", "[interop][gguf]") {
   CHECK(other.layer_types[1] == "full_attention");
 }
 
-TEST_CASE("Gemma 4's global layers turn few pairs", "[interop][gguf]") {
+TEST_CASE("read_gguf: Gemma 4's global layers rotate few pairs", "[interop][gguf]") {
   std::vector<float> divisors(256, 1e30F);
   std::fill(divisors.begin(), divisors.begin() + 64, 1.0F);
   auto writer = model("gemma4", 512, 1000000, 131072);
@@ -234,7 +234,8 @@ TEST_CASE("Gemma 4's global layers turn few pairs", "[interop][gguf]") {
   for (std::size_t i = 0; i < w.size(); ++i) CHECK(std::abs(w[i] - expected[i]) < 1e-29);
 }
 
-TEST_CASE("DeepSeek-V4's layers with compressed keys have a base of their own", "[interop][gguf]") {
+TEST_CASE("read_gguf: DeepSeek-V4's layers with compressed keys have a base of their own",
+          "[interop][gguf]") {
   auto writer = model("deepseek4", 512, 10000, 1048576);
   writer.integer("deepseek4.attention.key_length", 512)
       .integer("deepseek4.attention.head_count_kv", 1)
@@ -280,7 +281,8 @@ TEST_CASE("DeepSeek-V4's layers with compressed keys have a base of their own", 
       posenc::ConfigError);
 }
 
-TEST_CASE("Step 3.5's global layers use half of the tensor's divisors", "[interop][gguf]") {
+TEST_CASE("read_gguf: Step 3.5's global layers use half of the tensor's divisors",
+          "[interop][gguf]") {
   std::vector<float> divisors(64, 2);
   for (std::size_t i = 32; i < 64; ++i) divisors[i] = 1000;
   auto writer = model("step35", 128, 10000);
@@ -291,7 +293,7 @@ TEST_CASE("Step 3.5's global layers use half of the tensor's divisors", "[intero
   CHECK(std::holds_alternative<posenc::Unscaled>(rotary(found, "sliding_attention").rule));
 }
 
-TEST_CASE("local layers with a base of their own keep attn_factor", "[interop][gguf]") {
+TEST_CASE("read_gguf: local layers with a base of their own keep attn_factor", "[interop][gguf]") {
   auto writer = model("spark2_5", 128, 10000);
   writer.integer("spark2_5.attention.sliding_window", 512)
       .real("spark2_5.rope.freq_base_swa", 500)
@@ -301,7 +303,7 @@ TEST_CASE("local layers with a base of their own keep attn_factor", "[interop][g
   CHECK(std::get<posenc::DivisorScaling>(local.rule).base == 500);
 }
 
-TEST_CASE("sections make axes", "[interop][gguf]") {
+TEST_CASE("read_gguf: sections make axes", "[interop][gguf]") {
   const auto sections = [](const std::string& architecture, const std::vector<std::int32_t>& list) {
     return model(architecture, 128, 1000000)
         .array(architecture + ".rope.dimension_sections", GgufWriter::Int32, list);
@@ -315,11 +317,11 @@ TEST_CASE("sections make axes", "[interop][gguf]") {
   CHECK(rotary(read(sections("llama", {0, 0, 0, 0}))).axes.plain());
 }
 
-TEST_CASE("layers without rotary encoding are named", "[interop][gguf]") {
+TEST_CASE("read_gguf: layers without rotary encoding are named", "[interop][gguf]") {
   CHECK(read(model("llama4", 128, 500000)).layers_without_rotary == std::vector<Index>{3, 7, 11});
 }
 
-TEST_CASE("a path, bytes and a parsed file read alike", "[interop][gguf]") {
+TEST_CASE("read_gguf: a path, bytes and a parsed file read alike", "[interop][gguf]") {
   const auto path = std::filesystem::temp_directory_path() / "posenc_gguf_test.gguf";
   const auto bytes = model("llama", 128, 500000).bytes();
   {

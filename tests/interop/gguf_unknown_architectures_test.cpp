@@ -45,7 +45,7 @@ std::string unknown(const std::string& advice) {
 
 }  // namespace
 
-TEST_CASE("of an unknown architecture everything that its file does not state is asked for",
+TEST_CASE("GgufOptions: an unknown architecture needs everything that its file does not state",
           "[interop][gguf]") {
   check_rejected(model(), {}, unknown("set in the options: pairing, rotary_share, softmax_scale"));
   check_rejected(model(), {.pairing = PairingKind::HalfRotate},
@@ -78,7 +78,8 @@ TEST_CASE("of an unknown architecture everything that its file does not state is
   CHECK(attention_of_layer(windowed, 0).window == std::nullopt);
 }
 
-TEST_CASE("keys of an unknown architecture must be understood or named", "[interop][gguf]") {
+TEST_CASE("GgufOptions.ignored_keys: keys of an unknown architecture must be understood or named",
+          "[interop][gguf]") {
   auto writer = model().integer("other.engram.size", 3).integer("other.attention.new_rank", 8);
   check_rejected(writer, stated,
                  unknown("name in ignored_keys, if they change neither positions nor scores: "
@@ -109,7 +110,8 @@ TEST_CASE("keys of an unknown architecture must be understood or named", "[inter
   CHECK_NOTHROW(read_gguf(known.bytes(), {.ignored_keys = "rope.new"}));
 }
 
-TEST_CASE("the order of the axes of sections is asked for", "[interop][gguf][mrope]") {
+TEST_CASE("GgufOptions.mrope_order: the order of the axes of sections is asked for",
+          "[interop][gguf][mrope]") {
   const auto file = model().array<std::int32_t>("other.rope.dimension_sections", GgufWriter::Int32,
                                                 {24, 20, 20, 0});
   check_rejected(file, stated, unknown("set in the options: mrope_order"));
@@ -121,7 +123,8 @@ TEST_CASE("the order of the axes of sections is asked for", "[interop][gguf][mro
         posenc::mrope_interleaved({24, 20, 20}, posenc::MropeTail::Fourth));
 }
 
-TEST_CASE("options of unknown architectures are refused for known ones", "[interop][gguf]") {
+TEST_CASE("GgufOptions: options of unknown architectures are rejected for known ones",
+          "[interop][gguf]") {
   constexpr auto tail = " must not be set for the known architecture 'llama'";
   check_rejected(model("llama"), {.mrope_order = MropeOrder::Chunked},
                  std::string("mrope_order") + tail);

@@ -46,7 +46,7 @@ std::vector<Model> models() {
 
 }  // namespace
 
-TEST_CASE("presets on grids turn as their models do", "[interop][grids]") {
+TEST_CASE("grid_preset: rotates as the model does", "[interop][grids]") {
   REQUIRE(posenc::presets::grid_presets().size() == models().size() + 4);  // four more are below
   for (const Model& model : models()) {
     INFO(model.name);
@@ -72,7 +72,8 @@ TEST_CASE("presets on grids turn as their models do", "[interop][grids]") {
   }
 }
 
-TEST_CASE("Gemma 4's vision tower turns each half of the head by an axis", "[interop][grids]") {
+TEST_CASE("grid_preset: Gemma 4's vision tower rotates each half of the head by an axis",
+          "[interop][grids]") {
   const auto& rope = posenc::presets::grid_preset("gemma4_vision");
   const auto w = rope.frequencies().inv_freq();
   REQUIRE(w.size() == 16);
@@ -90,7 +91,7 @@ TEST_CASE("Gemma 4's vision tower turns each half of the head by an axis", "[int
   CHECK(worst < 1e-14);
 }
 
-TEST_CASE("Lumina Next's axes take turns", "[interop][grids]") {
+TEST_CASE("grid_preset: Lumina Next's axes alternate", "[interop][grids]") {
   const auto& rope = posenc::presets::grid_preset("lumina_next");
   std::vector<double> x;
   for (int d = 0; d < 72; ++d) x.push_back(std::cos(static_cast<double>(3 * d)));
@@ -111,7 +112,7 @@ TEST_CASE("Lumina Next's axes take turns", "[interop][grids]") {
   CHECK(worst < 1e-14);
 }
 
-TEST_CASE("axes of Cosmos 3 and Ideogram 4 alternate", "[interop][grids]") {
+TEST_CASE("grid_preset: axes of Cosmos 3 and Ideogram 4 alternate", "[interop][grids]") {
   struct Alternating {
     const char* name;
     int dim;
@@ -141,7 +142,7 @@ TEST_CASE("axes of Cosmos 3 and Ideogram 4 alternate", "[interop][grids]") {
   }
 }
 
-TEST_CASE("MiniMax-H3 rotates three quarters of a head", "[interop][grids]") {
+TEST_CASE("grid_preset: MiniMax-H3 rotates three quarters of a head", "[interop][grids]") {
   const auto& rope = posenc::presets::grid_preset("minimax_h3");
   std::vector<double> x(128, 1.0);
   rope.rotate(posenc::HeadsView<double>{x.data(), 1, 1, 1, 128, 128, 128, 128},
@@ -150,7 +151,7 @@ TEST_CASE("MiniMax-H3 rotates three quarters of a head", "[interop][grids]") {
   CHECK(std::count(x.begin(), x.begin() + 96, 1.0) == 0);
 }
 
-TEST_CASE("presets on grids are known by name", "[interop][grids][errors]") {
+TEST_CASE("grid_preset: found by name", "[interop][grids][errors]") {
   CHECK(support::message_of<posenc::ConfigError>([] { posenc::presets::grid_preset("sora"); })
             .find("posenc::presets::grid_preset: no preset has the name 'sora'; there are "
                   "dinov3_vit_b16, gemma4_vision, ") == 0);

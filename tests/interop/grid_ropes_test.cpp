@@ -84,7 +84,7 @@ double dot(Heads<double>& a, Heads<double>& b) {
 
 }  // namespace
 
-TEST_CASE("DINOv3's periods by hand", "[rope][grids][dinov3]") {
+TEST_CASE("dinov3: periods by hand", "[rope][grids][dinov3]") {
   const auto w = inv_freq(posenc::dinov3({.head_dim = 64, .base = 100}));
   const auto rounded =
       inv_freq(posenc::dinov3({.head_dim = 64, .base = 100, .bfloat16_periods = true}));
@@ -112,7 +112,7 @@ TEST_CASE("DINOv3's periods by hand", "[rope][grids][dinov3]") {
   CHECK(worst == Approx(8.5e-3).epsilon(0.01));
 }
 
-TEST_CASE("DINOv3 turns as the model's own code does", "[rope][grids][dinov3]") {
+TEST_CASE("dinov3: rotates as the model's own code does", "[rope][grids][dinov3]") {
   struct Case {
     posenc::Dinov3Rope settings;
     std::vector<long double> periods;
@@ -154,7 +154,8 @@ TEST_CASE("DINOv3 turns as the model's own code does", "[rope][grids][dinov3]") 
   }
 }
 
-TEST_CASE("scores depend on how far tokens are apart along each axis", "[rope][grids]") {
+TEST_CASE("axes of grids: scores depend on how far tokens are apart along each axis",
+          "[rope][grids]") {
   support::Random random(12);
   for (const Model& model : models()) {
     const posenc::AnyRope rope(model.pairing, model.axial);
@@ -190,7 +191,7 @@ TEST_CASE("scores depend on how far tokens are apart along each axis", "[rope][g
   }
 }
 
-TEST_CASE("encodings on grids that cannot be are rejected", "[rope][grids][errors]") {
+TEST_CASE("axes of grids: invalid encodings are rejected", "[rope][grids][errors]") {
   const auto error = [](const auto& call) {
     return support::message_of<posenc::ConfigError>(call);
   };
@@ -214,7 +215,7 @@ TEST_CASE("encodings on grids that cannot be are rejected", "[rope][grids][error
         }) == periods + "nan and 1");
 }
 
-TEST_CASE("a rope of another pairing than the model's weights is rejected",
+TEST_CASE("axes of grids: a rope of another pairing than the model's weights is rejected",
           "[rope][grids][errors]") {
   const posenc::VisionRope settings{.head_dim = 64, .base = 100};
   constexpr auto half = posenc::PairingKind::HalfRotate, inter = posenc::PairingKind::Interleaved;
@@ -253,7 +254,7 @@ TEST_CASE("a rope of another pairing than the model's weights is rejected",
   CHECK_NOTHROW(posenc::AnyRope(inter, posenc::axial({32, 32}, 100)));
 }
 
-TEST_CASE("positions of a kind that a rope cannot mean are rejected", "[rope][grids][errors]") {
+TEST_CASE("PositionKind: positions that do not fit a rope are rejected", "[rope][grids][errors]") {
   const posenc::VisionRope settings{.head_dim = 64, .base = 100};
   const auto cells = Positions::grid(2, 3), xy = posenc::xy_grid(2, 3);
   const auto patches = posenc::dinov3_grid({.rows = 2, .cols = 3}, PatchNormalization::Separate);
@@ -304,7 +305,7 @@ TEST_CASE("positions of a kind that a rope cannot mean are rejected", "[rope][gr
   CHECK_NOTHROW(dinov3.rotate(x.view(), cells.with_kind(posenc::PositionKind::PatchCentres)));
 }
 
-TEST_CASE("positions with an axis more are of the same kind", "[rope][grids]") {
+TEST_CASE("PositionKind: positions with an axis more are of the same kind", "[rope][grids]") {
   CHECK(with_zero_axis(Positions::grid(2, 3)).kind() == posenc::PositionKind::RowsColumns);
   CHECK(posenc::merge_block_grid({.rows = 2, .cols = 2, .merge = 2}).kind() ==
         posenc::PositionKind::RowsColumns);

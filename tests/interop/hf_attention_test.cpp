@@ -52,7 +52,7 @@ std::vector<Index> windows(const json& of, WindowKind kind = WindowKind::Sliding
   return sizes;
 }
 
-TEST_CASE("heads of keys are the file's or the class's", "[interop]") {
+TEST_CASE("read_hf_config attention: heads of keys are the file's or the class's", "[interop]") {
   CHECK(layer(config("llama")).heads == 32);
   CHECK(layer(config("llama")).kv_heads == 32);
   CHECK(layer(config("llama", {{"num_key_value_heads", 8}})).kv_heads == 8);
@@ -85,7 +85,9 @@ TEST_CASE("heads of keys are the file's or the class's", "[interop]") {
                  "'num_key_value_heads' in the configuration must lie between 1 and 1048576");
 }
 
-TEST_CASE("widths of heads, where layers differ and where values are narrower", "[interop]") {
+TEST_CASE(
+    "read_hf_config attention: widths of heads, where layers differ and where values are narrower",
+    "[interop]") {
   const auto llama = layer(config("llama"));
   CHECK(llama.head_dim == 128);
   CHECK(llama.value_dim == 128);
@@ -120,7 +122,8 @@ TEST_CASE("widths of heads, where layers differ and where values are narrower", 
   CHECK_THROWS_AS(posenc::read_hf_config(apart), posenc::ConfigError);
 }
 
-TEST_CASE("windows by type, by habit of the class, and by a switch", "[interop]") {
+TEST_CASE("read_hf_config attention: windows by type, by habit of the class, and by a switch",
+          "[interop]") {
   const std::vector<Index> none(6, 0), all(6, 4096);
   CHECK(windows(config("llama")) == none);
   CHECK(windows(config("mistral")) == all);
@@ -177,7 +180,7 @@ TEST_CASE("windows by type, by habit of the class, and by a switch", "[interop]"
   CHECK(windows(listed) == std::vector<Index>{0, 512});
 }
 
-TEST_CASE("windows on both sides belong to encoders", "[interop]") {
+TEST_CASE("read_hf_config attention: windows on both sides belong to encoders", "[interop]") {
   const json encoder = config("gemma3_text", {{"use_bidirectional_attention", true}});
   CHECK(layer(encoder).window == LayerWindow{WindowKind::BothSides, 4096});
   CHECK(layer(encoder).kind == LayerKind::Sliding);
@@ -190,7 +193,8 @@ TEST_CASE("windows on both sides belong to encoders", "[interop]") {
       "'use_bidirectional_attention' in the configuration has a value that is not supported");
 }
 
-TEST_CASE("a window that nobody reads is no secret", "[interop]") {
+TEST_CASE("read_hf_config attention: a window of layers that never read it is no setting",
+          "[interop]") {
   check_rejected(config("llama", {{"sliding_window", 4096}}),
                  "'sliding_window' in the configuration is read by no class of this type, whose "
                  "layers attend to all keys; remove it if the weights were trained so");
@@ -213,7 +217,7 @@ TEST_CASE("a window that nobody reads is no secret", "[interop]") {
       "is no window");
 }
 
-TEST_CASE("what is not known is absent", "[interop]") {
+TEST_CASE("read_hf_config attention: unknown settings are absent", "[interop]") {
   const posenc::HfConfigOptions half{
       .pairing = posenc::PairingKind::HalfRotate, .rotary_share = 1, .softmax_scale = 0.125};
   const auto unknown = [&](const json& more) {
@@ -233,7 +237,7 @@ TEST_CASE("what is not known is absent", "[interop]") {
   CHECK(unknown({{"sliding_window", 4096}}).kind == std::nullopt);
 }
 
-TEST_CASE("kinds of layers", "[interop]") {
+TEST_CASE("read_hf_config attention: kinds of layers", "[interop]") {
   const auto kinds = [](const json& of) {
     std::vector<std::optional<LayerKind>> found;
     for (const LayerAttention& one : read_hf_config(of).attention) found.push_back(one.kind);
@@ -257,7 +261,7 @@ TEST_CASE("kinds of layers", "[interop]") {
   CHECK(linear.window == std::nullopt);
 }
 
-TEST_CASE("layers without a number", "[interop]") {
+TEST_CASE("read_hf_config attention: layers without a number", "[interop]") {
   const auto alike = [](const char* type) {
     json of = config(type);
     of.erase("num_hidden_layers");
@@ -273,7 +277,7 @@ TEST_CASE("layers without a number", "[interop]") {
                        Message("posenc::attention_of_layer: the layer must be one of 6 but is 6"));
 }
 
-TEST_CASE("a temperature belongs to layers", "[interop]") {
+TEST_CASE("read_hf_config attention: a temperature belongs to layers", "[interop]") {
   const auto llama = read_hf_config(config("llama4_text"));
   CHECK_FALSE(temperature_of_layer(llama, 0));
   CHECK(temperature_of_layer(llama, 3) == llama.query_temperature);

@@ -49,7 +49,7 @@ const std::string unknown =
 
 }  // namespace
 
-TEST_CASE("text that is no configuration is refused", "[interop]") {
+TEST_CASE("read_hf_config errors: text that is no configuration is rejected", "[interop]") {
   const auto refuse_text = [](std::string_view text, const std::string& message) {
     CHECK_THROWS_MATCHES(read_hf_config(text), ConfigError,
                          Message("posenc::read_hf_config: " + message));
@@ -82,7 +82,8 @@ TEST_CASE("text that is no configuration is refused", "[interop]") {
               "text_config must be a JSON object");
 }
 
-TEST_CASE("unknown models and models without rotary encoding are refused", "[interop]") {
+TEST_CASE("read_hf_config errors: unknown models and models without rotary encoding are rejected",
+          "[interop]") {
   check_rejected(config("unheard-of"),
                  "read_hf_config: the model_type 'unheard-of' is unknown; to read it as a plain "
                  "rotary model, set in the options: pairing, rotary_share, softmax_scale");
@@ -96,7 +97,7 @@ TEST_CASE("unknown models and models without rotary encoding are refused", "[int
                  "read_hf_config: the configuration must have rope_theta");
 }
 
-TEST_CASE("unknown types and keys are refused by name", "[interop]") {
+TEST_CASE("read_hf_config errors: unknown types and keys are rejected by name", "[interop]") {
   refuse_dict({{"rope_type", "magic"}},
               "read_hf_config: the rope type 'magic' in rope_scaling is unknown");
   refuse_dict({{"rope_type", "linear"}, {"factor", 2}, {"beta_fast", 3}},
@@ -121,7 +122,7 @@ TEST_CASE("unknown types and keys are refused by name", "[interop]") {
                  "read_hf_config: 'wavelength' in rope_parameters.full_attention" + unknown);
 }
 
-TEST_CASE("keys that are missing are named", "[interop]") {
+TEST_CASE("read_hf_config errors: missing keys are named", "[interop]") {
   for (const char* key : {"hidden_size", "num_attention_heads"}) {
     check_rejected(without(config(), key),
                    std::string("read_hf_config: the configuration must have ") + key);
@@ -148,7 +149,7 @@ TEST_CASE("keys that are missing are named", "[interop]") {
   check_rejected(config("qwen2_vl"), "read_hf_config: rope_scaling must have mrope_section");
 }
 
-TEST_CASE("values of another type are refused", "[interop]") {
+TEST_CASE("read_hf_config errors: values of another type are rejected", "[interop]") {
   const std::string in = "' in the configuration must be ";
   check_rejected(with(config(), {{"hidden_size", "4096"}}),
                  "read_hf_config: 'hidden_size" + in + "an integer");
@@ -170,7 +171,7 @@ TEST_CASE("values of another type are refused", "[interop]") {
               "read_hf_config: 'mrope_section' in rope_scaling must be a list of integers");
 }
 
-TEST_CASE("keys that contradict each other are refused", "[interop]") {
+TEST_CASE("read_hf_config errors: keys that contradict each other are rejected", "[interop]") {
   check_rejected(with(config(), {{"rotary_emb_base", 5000}}),
                  "read_hf_config: the configuration contradicts itself: rope_theta is 10000 but "
                  "rotary_emb_base is 5000");
@@ -201,7 +202,7 @@ TEST_CASE("keys that contradict each other are refused", "[interop]") {
                  "read_hf_config: 'rope_theta' in the configuration contradicts global_rope_theta");
 }
 
-TEST_CASE("values out of range are refused", "[interop]") {
+TEST_CASE("read_hf_config errors: values out of range are rejected", "[interop]") {
   check_rejected(with(config(), {{"head_dim", 0}}),
                  "read_hf_config: 'head_dim' in the configuration must lie between 1 and 65536");
   check_rejected(with(config(), {{"head_dim", 1LL << 62}}),
@@ -252,7 +253,7 @@ TEST_CASE("values out of range are refused", "[interop]") {
                  "read_hf_config: 'query_pre_attn_scalar' in the configuration must be positive");
 }
 
-TEST_CASE("rules of single classes reject keys by name", "[interop]") {
+TEST_CASE("read_hf_config errors: rules of single classes reject keys by name", "[interop]") {
   struct Case {
     const char* type;
     json more;
@@ -360,7 +361,8 @@ TEST_CASE("rules of single classes reject keys by name", "[interop]") {
 }
 
 // Bounds what a file can multiply. Without the bound, 2 KB with a hundred layer types took seconds.
-TEST_CASE("more types of layers than any model has are refused", "[interop]") {
+TEST_CASE("read_hf_config errors: more types of layers than any model has are rejected",
+          "[interop]") {
   const auto types = [](std::size_t count, int head_dim) {
     auto nested = with(config(), {{"num_hidden_layers", 6}, {"head_dim", head_dim}});
     nested.erase("rope_theta");

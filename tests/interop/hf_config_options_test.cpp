@@ -35,7 +35,7 @@ Rule rule_of(const json& of) {
 
 }  // namespace
 
-TEST_CASE("model_type tells the pairing", "[interop]") {
+TEST_CASE("model_type: decides the pairing", "[interop]") {
   const auto pairing = [](const json& of) { return rotary(read_hf_config(of)).pairing; };
   for (const char* name : {"llama", "mistral", "qwen2", "gemma", "phi", "gpt_neox", "glm4_moe"}) {
     CHECK(pairing(config(name)) == PairingKind::HalfRotate);
@@ -58,7 +58,7 @@ TEST_CASE("model_type tells the pairing", "[interop]") {
             .pairing == PairingKind::HalfRotate);
 }
 
-TEST_CASE("widths come under many names", "[interop]") {
+TEST_CASE("read_hf_config widths: names of widths", "[interop]") {
   CHECK(rotary(read_hf_config(config())).head_dim == 128);
   CHECK(rotary(read_hf_config(with(config(), {{"head_dim", 64}}))).head_dim == 64);
   CHECK(rotary(read_hf_config(with(config(), {{"head_dim", nullptr}}))).head_dim == 128);
@@ -77,7 +77,8 @@ TEST_CASE("widths come under many names", "[interop]") {
 }
 
 // Without the check such a share was converted to an integer that cannot hold it.
-TEST_CASE("a rotary share beyond the head is refused in every place", "[interop]") {
+TEST_CASE("partial_rotary_factor: a share beyond the head is rejected in every place",
+          "[interop]") {
   const json dict = {{"rope_type", "default"}, {"rope_theta", 10000.0}};
   const json turned = with(dict, {{"partial_rotary_factor", 1e300}});
   const json nested = {{"main", turned}, {"compress", dict}};

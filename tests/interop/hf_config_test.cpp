@@ -50,7 +50,7 @@ const Unscaled& unscaled(const ModelSettings& model, const char* layer_type) {
 
 }  // namespace
 
-TEST_CASE("the base is sought in the dict, beside it, and in the class", "[interop]") {
+TEST_CASE("rope_theta: sought in the dict, beside it, and in the class", "[interop]") {
   auto bare = config();
   bare.erase("rope_theta");
   CHECK(rule_of<Unscaled>(bare).base == 10000);
@@ -62,7 +62,7 @@ TEST_CASE("the base is sought in the dict, beside it, and in the class", "[inter
   CHECK(rule_of<YarnScaling>(bare).base == 150000);
 }
 
-TEST_CASE("each type of scaling makes its rule", "[interop]") {
+TEST_CASE("read_hf_config: each type of scaling makes its rule", "[interop]") {
   CHECK(scaled<Unscaled>({{"rope_type", "default"}}).base == 10000);
   CHECK(scaled<posenc::LinearScaling>({{"type", "linear"}, {"factor", 2}}).factor == 2);
   const auto dynamic = scaled<posenc::DynamicNtkScaling>({{"type", "dynamic"}, {"factor", 2}});
@@ -90,7 +90,7 @@ TEST_CASE("each type of scaling makes its rule", "[interop]") {
   CHECK(dynamic_yarn.finetuned_max_position == 4096);
 }
 
-TEST_CASE("YaRN's factors mean what transformers and vLLM mean", "[interop]") {
+TEST_CASE("read_hf_config: YaRN's factors mean what transformers and vLLM mean", "[interop]") {
   const json base = {{"rope_type", "yarn"}, {"factor", 4}};
   const double own = posenc::yarn_mscale(4);
   const auto factor_of = [&](const json& more, const char* model_type = "llama") {
@@ -119,7 +119,7 @@ TEST_CASE("YaRN's factors mean what transformers and vLLM mean", "[interop]") {
   CHECK(scaled<YarnScaling>(with(base, {{"type", "deepseek_yarn"}})).factor == 4);
 }
 
-TEST_CASE("mscale_all_dim enters the softmax scale of MLA models alone", "[interop]") {
+TEST_CASE("mscale_all_dim: enters the softmax scale of MLA models alone", "[interop]") {
   const json dict = {{"type", "yarn"}, {"factor", 40}, {"mscale", 1.0}, {"mscale_all_dim", 1.0}};
   const json widths = {{"qk_nope_head_dim", 128}, {"qk_rope_head_dim", 64}, {"rope_scaling", dict}};
   const auto deepseek = read_hf_config(with(config("deepseek_v3"), widths));
@@ -139,7 +139,7 @@ TEST_CASE("mscale_all_dim enters the softmax scale of MLA models alone", "[inter
   CHECK(plain.attention_factor() == 1);
 }
 
-TEST_CASE("LongRoPE's factor is sought in four places", "[interop]") {
+TEST_CASE("read_hf_config: LongRoPE's factor is sought in four places", "[interop]") {
   const std::vector<double> divisors(64, 2);
   const json base = {{"type", "longrope"}, {"short_factor", divisors}, {"long_factor", divisors}};
   const auto read = [&](const json& more, const json& beside = {}) {
@@ -158,7 +158,7 @@ TEST_CASE("LongRoPE's factor is sought in four places", "[interop]") {
   CHECK(read({{"short_mscale", 1.25}, {"long_mscale", 1.5}}).long_mscale == 1.5);
 }
 
-TEST_CASE("the new style equals the old one", "[interop]") {
+TEST_CASE("rope_parameters: equal the older rope_scaling", "[interop]") {
   json old = with(config(), {{"rope_scaling", {{"type", "yarn"}, {"factor", 4}}}});
   json current = config();
   current.erase("rope_theta");
@@ -170,7 +170,7 @@ TEST_CASE("the new style equals the old one", "[interop]") {
                    read_hf_config(json{{"model_type", "llava"}, {"text_config", current}})) == "");
 }
 
-TEST_CASE("one dict a type of layer", "[interop]") {
+TEST_CASE("rope_parameters: one dict per layer type", "[interop]") {
   auto gemma = config("gemma3_text");
   gemma.erase("rope_theta");
   const auto by_class = read_hf_config(gemma);
@@ -195,7 +195,7 @@ TEST_CASE("one dict a type of layer", "[interop]") {
   CHECK(std::get<Unscaled>(rotary_of_layer(model, 1)->rule).base == 200);
 }
 
-TEST_CASE("models whose layers differ", "[interop]") {
+TEST_CASE("read_hf_config: models whose layers differ", "[interop]") {
   auto modern = config("modernbert");
   modern.erase("rope_theta");
   modern["local_rope_theta"] = 9000;
@@ -228,7 +228,7 @@ TEST_CASE("models whose layers differ", "[interop]") {
   CHECK(rotary_of_layer(read_hf_config(config("exaone4")), 1) != nullptr);
 }
 
-TEST_CASE("axes of models that see", "[interop]") {
+TEST_CASE("read_hf_config: axes of vision-language models", "[interop]") {
   const auto axes = [](const char* model_type, const json& dict) {
     const auto model = read_hf_config(with(config(model_type), {{"rope_scaling", dict}}));
     return rotary(model).axes;
@@ -247,7 +247,7 @@ TEST_CASE("axes of models that see", "[interop]") {
         posenc::xdrope_axes({16, 16, 16, 16}));
 }
 
-TEST_CASE("scores may have a scale of their own", "[interop]") {
+TEST_CASE("read_hf_config: models with a softmax scale of their own", "[interop]") {
   CHECK_FALSE(read_hf_config(config()).softmax_scale);
   CHECK(read_hf_config(with(config("gemma2"), {{"query_pre_attn_scalar", 144}})).softmax_scale ==
         1 / 12.0);
@@ -255,7 +255,8 @@ TEST_CASE("scores may have a scale of their own", "[interop]") {
             .softmax_scale == 0.0078125);
 }
 
-TEST_CASE("ChatGLM turns half of the head by one id, or both by two", "[interop]") {
+TEST_CASE("read_hf_config: ChatGLM rotates half of the head by one id, or both by two",
+          "[interop]") {
   auto glm = config("chatglm");
   glm.erase("rope_theta");
   const auto two = read_hf_config(with(glm, {{"rope_ratio", 500}}));

@@ -40,7 +40,7 @@ void check_rejected(const json& more, const std::string& message) {
 
 }  // namespace
 
-TEST_CASE("DINOv3 turns by rows and columns", "[interop][dinov3]") {
+TEST_CASE("read_hf_config of DINOv3: rotates by rows and columns", "[interop][dinov3]") {
   const auto model = read_hf_config(config());
   const auto& settings = rotary(model);
   CHECK(settings.pairing == posenc::PairingKind::HalfRotate);
@@ -69,7 +69,8 @@ TEST_CASE("DINOv3 turns by rows and columns", "[interop][dinov3]") {
   CHECK_THROWS_AS(rope.rotate(view, posenc::Positions::range(0, 9)), posenc::ShapeError);
 }
 
-TEST_CASE("DINOv3's class has a base and an augmentation by default", "[interop][dinov3]") {
+TEST_CASE("read_hf_config of DINOv3: the class has a base and an augmentation by default",
+          "[interop][dinov3]") {
   json file = config();
   for (const char* key : {"rope_theta", "pos_embed_rescale"}) file.erase(key);
   CHECK(frequencies(rotary(read_hf_config(file))) == frequencies(rotary(read_hf_config(config()))));
@@ -83,8 +84,9 @@ TEST_CASE("DINOv3's class has a base and an augmentation by default", "[interop]
   CHECK(rope(read_hf_config(config(newer))).axis_count() == 2);
 }
 
-TEST_CASE("a DINOv3 that no code knows is refused, never read with one axis",
-          "[interop][dinov3][errors]") {
+TEST_CASE(
+    "read_hf_config of DINOv3: settings that no code knows are rejected, never read with one axis",
+    "[interop][dinov3][errors]") {
   check_rejected({{"hidden_size", 792}}, refusal + "66 channels of 66");
   check_rejected({{"partial_rotary_factor", 0.5}}, refusal + "32 channels of 64");
   check_rejected({{"rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}}},

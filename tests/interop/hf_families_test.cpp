@@ -49,7 +49,9 @@ json deepseek_v4(const json& more = json::object()) {
   return result;
 }
 
-TEST_CASE("DeepSeek-V4 scales where keys are compressed, with a base of its own", "[interop]") {
+TEST_CASE(
+    "read_hf_config families: DeepSeek-V4 scales where keys are compressed, with a base of its own",
+    "[interop]") {
   const auto model = read_hf_config(deepseek_v4());
   CHECK(model.layer_types == std::vector<std::string>{"sliding_attention", "sliding_attention",
                                                       "compressed", "compressed"});
@@ -87,7 +89,7 @@ TEST_CASE("DeepSeek-V4 scales where keys are compressed, with a base of its own"
                  "'compress_ratios' in the configuration must have an entry for each layer");
 }
 
-TEST_CASE("MiMo-V2 has heads of its own in local layers", "[interop]") {
+TEST_CASE("read_hf_config families: MiMo-V2 has heads of its own in local layers", "[interop]") {
   const json file = config("mimo_v2_flash", {{"rope_theta", 5000000},
                                              {"swa_rope_theta", 10000},
                                              {"partial_rotary_factor", 0.334},
@@ -121,7 +123,7 @@ TEST_CASE("MiMo-V2 has heads of its own in local layers", "[interop]") {
   CHECK(local.window == LayerWindow{WindowKind::Sliding, 128});
 }
 
-TEST_CASE("Step 3.5 has lists of bases and rotary shares", "[interop]") {
+TEST_CASE("read_hf_config families: Step 3.5 has lists of bases and rotary shares", "[interop]") {
   const json file =
       config("step3p5", {{"head_dim", 128},
                          {"num_attention_groups", 8},
@@ -186,7 +188,7 @@ TEST_CASE("Step 3.5 has lists of bases and rotary shares", "[interop]") {
   check_rejected(mixed, "'rope_theta' in the configuration must have an entry for each layer");
 }
 
-TEST_CASE("families whose global layers turn nothing", "[interop]") {
+TEST_CASE("read_hf_config families: global layers without rotation", "[interop]") {
   const auto afmoe = read_hf_config(config("afmoe"));
   CHECK(rotary_of_layer(afmoe, 3) == nullptr);
   CHECK(base_of(afmoe, 0) == 10000);
@@ -198,7 +200,7 @@ TEST_CASE("families whose global layers turn nothing", "[interop]") {
   CHECK(attention_of_layer(exaone, 2).kind == LayerKind::Sliding);
 }
 
-TEST_CASE("hybrids", "[interop]") {
+TEST_CASE("read_hf_config families: hybrids", "[interop]") {
   const json granite =
       config("granitemoehybrid", {{"position_embedding_type", "rope"},
                                   {"attention_multiplier", 0.0078125},
@@ -220,8 +222,10 @@ TEST_CASE("hybrids", "[interop]") {
   CHECK(base_of(olmo, 3) == 500000);
 }
 
-TEST_CASE("Mistral 4 has latent keys and a temperature; its magnitude is read in two ways",
-          "[interop]") {
+TEST_CASE(
+    "read_hf_config families: Mistral 4 has latent keys and a temperature; its magnitude is read "
+    "in two ways",
+    "[interop]") {
   const json published = config("mistral4", {{"max_position_embeddings", 1048576},
                                              {"qk_nope_head_dim", 64},
                                              {"qk_rope_head_dim", 64},
@@ -260,7 +264,8 @@ TEST_CASE("Mistral 4 has latent keys and a temperature; its magnitude is read in
   check_rejected(odd, "'partial_rotary_factor' in rope_parameters contradicts qk_rope_head_dim");
 }
 
-TEST_CASE("Qwen 1 has a temperature unless its file says otherwise", "[interop]") {
+TEST_CASE("read_hf_config families: Qwen 1 has a temperature unless its file says otherwise",
+          "[interop]") {
   const json plain = config("qwen", {{"use_dynamic_ntk", false}, {"seq_length", 2048}});
   const auto tempered = read_hf_config(plain);
   REQUIRE(tempered.query_temperature.has_value());
@@ -274,7 +279,7 @@ TEST_CASE("Qwen 1 has a temperature unless its file says otherwise", "[interop]"
                  "class alone, whose base grows in steps beyond seq_length");
 }
 
-TEST_CASE("texts of models that see and speak", "[interop]") {
+TEST_CASE("read_hf_config families: texts of models for vision and speech", "[interop]") {
   const json mrope = {{"rope_scaling", {{"rope_type", "default"}, {"mrope_section", {8, 12, 12}}}}};
   const auto glm = read_hf_config(config("glm4v_text", mrope));
   CHECK(rotary(glm).pairing == PairingKind::Interleaved);
@@ -295,7 +300,7 @@ TEST_CASE("texts of models that see and speak", "[interop]") {
         posenc::mrope_interleaved({24, 20, 20}, posenc::MropeTail::Time));
 }
 
-TEST_CASE("heads and windows of further families", "[interop]") {
+TEST_CASE("read_hf_config families: heads and windows of further families", "[interop]") {
   const auto laguna = read_hf_config(
       config("laguna",
              {{"num_attention_heads_per_layer", {48, 64, 48, 64}},
@@ -357,7 +362,8 @@ TEST_CASE("heads and windows of further families", "[interop]") {
   }
 }
 
-TEST_CASE("types that are known and not read say what they have", "[interop]") {
+TEST_CASE("read_hf_config families: types that are known and not read list their settings",
+          "[interop]") {
   for (const auto& type : posenc::detail::hf_unsupported_types) {
     const std::string has(type.has);
     posenc::detail::for_each_name(type.names, [&](std::string_view given) {
@@ -371,7 +377,8 @@ TEST_CASE("types that are known and not read say what they have", "[interop]") {
   }
 }
 
-TEST_CASE("rows of types name each type once, and say how it pairs", "[interop]") {
+TEST_CASE("read_hf_config families: rows of types name each type once, and its pairing",
+          "[interop]") {
   std::set<std::string_view> names;
   const auto check = [&names](const auto& rows) {
     for (const auto& row : rows) {

@@ -39,7 +39,7 @@ struct Expected {
   Index rotary_dim = 0;           ///< 0: head_dim
 };
 
-TEST_CASE("further types that turn plainly", "[interop]") {
+TEST_CASE("read_hf_config: further types with plain rotation", "[interop]") {
   constexpr auto half = PairingKind::HalfRotate, inter = PairingKind::Interleaved;
   const std::vector<Expected> types{
       {"aquila", half, 10000, 128, 32},
@@ -120,7 +120,7 @@ TEST_CASE("further types that turn plainly", "[interop]") {
   }
 }
 
-TEST_CASE("what sets further types apart", "[interop]") {
+TEST_CASE("read_hf_config: settings that set further types apart", "[interop]") {
   const auto vault = read_hf_config(config("vaultgemma"));
   CHECK(vault.softcap == 50);
   CHECK(vault.softmax_scale == 0.0625);
@@ -249,7 +249,9 @@ TEST_CASE("what sets further types apart", "[interop]") {
   CHECK_THROWS_AS(read_hf_config(config("llama", {{"rope_interleaved", true}})), ConfigError);
 }
 
-TEST_CASE("a text model is read wherever it stands, and with the sizes of its class", "[interop]") {
+TEST_CASE(
+    "read_hf_config: a text model is read wherever it stands, and with the sizes of its class",
+    "[interop]") {
   const json inner = config("qwen2", {{"num_key_value_heads", 8}, {"rope_theta", 1000000.0}});
   for (const char* part : {"text_config", "llm_config", "language_config"}) {
     const auto model = read_hf_config(json{{"model_type", "unheard-of"}, {part, inner}});

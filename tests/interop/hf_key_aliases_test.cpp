@@ -36,7 +36,8 @@ json bare(const std::string& type, const json& more) {
   return result;
 }
 
-TEST_CASE("latent attention of further types, and Phi under its first names", "[interop]") {
+TEST_CASE("read_hf_config keys: latent attention of further types, and Phi under its first names",
+          "[interop]") {
   for (const char* type : {"AXK1", "axk1", "youtu_llm"}) {
     const auto model = read_hf_config(config(
         type, {{"qk_nope_head_dim", 128}, {"qk_rope_head_dim", 64}, {"rope_theta", 1600000}}));
@@ -57,7 +58,7 @@ TEST_CASE("latent attention of further types, and Phi under its first names", "[
   }
 }
 
-TEST_CASE("files with names of their own", "[interop]") {
+TEST_CASE("read_hf_config keys: a class's own names", "[interop]") {
   const json dbrx = bare("dbrx", {{"d_model", 6144},
                                   {"n_heads", 48},
                                   {"n_layers", 40},
@@ -183,7 +184,7 @@ TEST_CASE("files with names of their own", "[interop]") {
   CHECK(alpha(longest - 1, longest) == 3);
 }
 
-TEST_CASE("rotations and scales under names of their own", "[interop]") {
+TEST_CASE("read_hf_config keys: own names of rotations and scales", "[interop]") {
   const json phi = config("phi3small", {{"num_key_value_heads", 8},
                                         {"blocksparse_homo_head_pattern", false},
                                         {"dense_attention_every_n_layers", 2},
@@ -215,7 +216,7 @@ TEST_CASE("rotations and scales under names of their own", "[interop]") {
   check_rejected(internlm, "'type' in rotary has an unknown value");
 }
 
-TEST_CASE("layers that blocks and lists of indices tell", "[interop]") {
+TEST_CASE("read_hf_config keys: layers given by blocks and lists of indices", "[interop]") {
   const auto block = [](const json& attention) { return json{{"attention", attention}}; };
   const json none = {{"n_heads_in_group", nullptr}, {"no_op", true}, {"window_length", nullptr}};
   json nas = config("nemotron-nas",
@@ -320,7 +321,8 @@ TEST_CASE("layers that blocks and lists of indices tell", "[interop]") {
   CHECK(attention_of_layer(gemma, 0).window == LayerWindow{WindowKind::Sliding, 1024});
 }
 
-TEST_CASE("what releases of a class disagree on is asked for", "[interop]") {
+TEST_CASE("read_hf_config keys: settings on which releases of a class disagree are asked for",
+          "[interop]") {
   check_rejected(config("bailing_moe_v2", {{"rope_theta", 600000}}),
                  "the configuration must have rotary_dim");
   const auto ling = read_hf_config(
@@ -335,14 +337,15 @@ TEST_CASE("what releases of a class disagree on is asked for", "[interop]") {
   for (const auto& layer : solar.attention) CHECK(layer.window == std::nullopt);
 }
 
-TEST_CASE("a name of its own and the usual one must agree", "[interop]") {
+TEST_CASE("read_hf_config keys: a class's own name of a key and the usual one must agree",
+          "[interop]") {
   check_rejected(config("dbrx", {{"attn_config", {{"kv_n_heads", 8}}}, {"num_key_value_heads", 4}}),
                  "'kv_n_heads' in attn_config contradicts num_key_value_heads");
   check_rejected(config("internlm", {{"rope_theta", 5000}, {"rotary", {{"base", 10000}}}}),
                  "'base' in rotary contradicts rope_theta");
 }
 
-TEST_CASE("files that have all of a class's settings", "[interop]") {
+TEST_CASE("read_hf_config keys: files that have all of a class's settings", "[interop]") {
   const json molmoe = bare("molmo", {{"d_model", 2048},
                                      {"n_heads", 16},
                                      {"n_layers", 16},
@@ -365,7 +368,7 @@ TEST_CASE("files that have all of a class's settings", "[interop]") {
       "'rope_impl' in the configuration is interleave, which is not supported in this model");
 }
 
-TEST_CASE("MiniMax-M3 names the second model's type", "[interop]") {
+TEST_CASE("read_hf_config keys: MiniMax-M3 names the second model's type", "[interop]") {
   json text = config("minimax_m2", {{"rope_theta", 5000000}, {"rotary_dim", 64}});
   text["num_hidden_layers"] = 4;
   text["sparse_attention_config"] = {{"sparse_attention_freq", {0, 0, 1, 1}}};
@@ -377,7 +380,7 @@ TEST_CASE("MiniMax-M3 names the second model's type", "[interop]") {
   CHECK(m3.attention[2].window == LayerWindow{});
 }
 
-TEST_CASE("files that name another's type", "[interop]") {
+TEST_CASE("read_hf_config keys: files that name another's type", "[interop]") {
   const json grok = config("git", {{"architectures", {"Grok1ForCausalLM"}},
                                    {"attn_logit_softcapping", 30},
                                    {"attn_temperature_len", 1024},

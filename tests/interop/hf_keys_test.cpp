@@ -36,7 +36,8 @@ void check_rejected(const json& of, const std::string& message) {
 
 }  // namespace
 
-TEST_CASE("keys that may change positions or scores are refused by name", "[interop]") {
+TEST_CASE("read_hf_config keys: keys that may change positions or scores are rejected by name",
+          "[interop]") {
   const std::vector<std::pair<const char*, json>> keys{
       {"use_logn_attn", true},
       {"use_mrope", true},
@@ -90,7 +91,7 @@ TEST_CASE("keys that may change positions or scores are refused by name", "[inte
   }
 }
 
-TEST_CASE("keys that change neither stand in nobody's way", "[interop]") {
+TEST_CASE("read_hf_config keys: keys that change neither are accepted", "[interop]") {
   CHECK_NOTHROW(read_hf_config(config("llama", {{"attention_bias", false},
                                                 {"attention_dropout", 0.1},
                                                 {"attn_pdrop", 0.1},
@@ -127,7 +128,7 @@ TEST_CASE("keys that change neither stand in nobody's way", "[interop]") {
                                                 {"vision_config", {{"rope_theta", 100}}}})));
 }
 
-TEST_CASE("lengths under other names are no contradiction", "[interop]") {
+TEST_CASE("read_hf_config keys: lengths under other names are no contradiction", "[interop]") {
   const json vicuna = config("llama", {{"max_sequence_length", 16384},
                                        {"rope_scaling", {{"factor", 4.0}, {"type", "linear"}}}});
   CHECK(read_hf_config(vicuna).trained_length == 4096);
@@ -137,7 +138,7 @@ TEST_CASE("lengths under other names are no contradiction", "[interop]") {
       "2048");
 }
 
-TEST_CASE("a text model that is no plain one is told apart", "[interop]") {
+TEST_CASE("read_hf_config keys: a text model that is no plain one is recognised", "[interop]") {
   const std::string in = "' in the configuration ";
   const json mla = {{"qk_nope_head_dim", 128}, {"qk_rope_head_dim", 64}};
   const auto deepseek = [&](const char* type, const json& more) {
@@ -175,7 +176,7 @@ TEST_CASE("a text model that is no plain one is told apart", "[interop]") {
                  "'position_encoding_2d" + in + "is false, which is not supported in this model");
 }
 
-TEST_CASE("rotary keys beside the text model's part are not dropped", "[interop]") {
+TEST_CASE("read_hf_config keys: rotary keys beside the text model's part are read", "[interop]") {
   json outer = {{"model_type", "llava"}, {"text_config", config()}, {"rope_theta", 500000}};
   check_rejected(outer, "'rope_theta' in the configuration contradicts text_config");
   outer["rope_theta"] = 10000.0;

@@ -33,7 +33,7 @@ json with(json base, const json& more) {
 const std::string fourier =
     "Fourier series (FoPE): sums of sines and cosines, with coefficients in ";
 
-TEST_CASE("a list has an entry for each layer", "[interop]") {
+TEST_CASE("read_hf_config: a list must have an entry for each layer", "[interop]") {
   const std::string in = "' in the configuration has ";
   const std::string full = "full_attention", local = "sliding_attention";
   const std::vector<std::string> three(3, full), eight(8, full);
@@ -63,12 +63,13 @@ TEST_CASE("a list has an entry for each layer", "[interop]") {
   CHECK(read_hf_config(step).layer_count == 4);
 }
 
-TEST_CASE("Cohere's base is told by the file", "[interop]") {
+TEST_CASE("read_hf_config: Cohere's base must be in the file", "[interop]") {
   check_rejected(config("cohere"), "the configuration must have rope_theta");
 }
 
 // Source: huggingface/transformers, qwen4_exp/configuration_qwen4_exp.py (075d0ae)
-TEST_CASE("Qwen4-Exp has linear layers, and layers whose keys an indexer chooses", "[interop]") {
+TEST_CASE("read_hf_config: Qwen4-Exp has linear layers, and layers whose keys an indexer chooses",
+          "[interop]") {
   const std::string linear = "linear_attention";
   const json text = config("qwen4_exp_text",
                            {{"head_dim", 256},
@@ -121,7 +122,8 @@ TEST_CASE("Qwen4-Exp has linear layers, and layers whose keys an indexer chooses
         std::vector<std::string>{linear, linear, linear, "full_attention"});
 }
 
-TEST_CASE("DeepSeek-V3.2's and GLM-5's indexers choose the keys of all layers", "[interop]") {
+TEST_CASE("read_hf_config: DeepSeek-V3.2's and GLM-5's indexers choose the keys of all layers",
+          "[interop]") {
   const json latent = {{"qk_nope_head_dim", 128}, {"qk_rope_head_dim", 64},  {"v_head_dim", 128},
                        {"rope_theta", 10000},     {"rope_interleave", true}, {"index_topk", 2048}};
   for (const char* type : {"deepseek_v32", "glm_moe_dsa"}) {
@@ -135,7 +137,7 @@ TEST_CASE("DeepSeek-V3.2's and GLM-5's indexers choose the keys of all layers", 
 }
 
 // Source: huggingface/transformers, minimax_m3_vl/configuration_minimax_m3_vl.py (01a05aa)
-TEST_CASE("MiniMax-M3 has layers whose keys an indexer chooses", "[interop]") {
+TEST_CASE("read_hf_config: MiniMax-M3 has layers whose keys an indexer chooses", "[interop]") {
   const json text = config("minimax_m3", {{"rope_theta", 5000000},
                                           {"head_dim", 128},
                                           {"rotary_dim", 64},
@@ -167,7 +169,7 @@ TEST_CASE("MiniMax-M3 has layers whose keys an indexer chooses", "[interop]") {
   CHECK(model.attention[2].kind == LayerKind::Global);
 }
 
-TEST_CASE("MiniCPM 4 chooses blocks of keys in all layers", "[interop]") {
+TEST_CASE("read_hf_config: MiniCPM 4 chooses blocks of keys in all layers", "[interop]") {
   const json minicpm = config("minicpm", {{"rope_theta", 10000.0}, {"num_key_value_heads", 2}});
   const json sparse = {{"kernel_size", 32}, {"block_size", 64}, {"topk", 64}, {"dense_len", 8192}};
   const auto kind = [&minicpm](const json& part) {
@@ -183,7 +185,7 @@ TEST_CASE("MiniCPM 4 chooses blocks of keys in all layers", "[interop]") {
 }
 
 // Source: huggingface/transformers, molmo2/configuration_molmo2.py (05c6ac4)
-TEST_CASE("Molmo 2 may scale some layers alone", "[interop]") {
+TEST_CASE("read_hf_config: Molmo 2 may scale some layers alone", "[interop]") {
   const json text = config("molmo2_text", {{"head_dim", 128},
                                            {"num_key_value_heads", 8},
                                            {"rope_theta", 1000000},
@@ -226,7 +228,7 @@ TEST_CASE("Molmo 2 may scale some layers alone", "[interop]") {
 }
 
 // Searching the list for each layer took more than a minute.
-TEST_CASE("a list of scaled layers is read once, not for each layer", "[interop]") {
+TEST_CASE("read_hf_config: a list of scaled layers is read once, not for each layer", "[interop]") {
   using std::chrono::steady_clock;
   const json file =
       config("molmo2_text", {{"rope_theta", 1000000},
@@ -241,7 +243,8 @@ TEST_CASE("a list of scaled layers is read once, not for each layer", "[interop]
 }
 
 // Source: huggingface/transformers, hunyuan_vl/configuration_hunyuan_vl.py (043bb8d)
-TEST_CASE("XD-RoPE may be saved as dynamic, with its sections under M-RoPE's name", "[interop]") {
+TEST_CASE("read_hf_config: XD-RoPE may be saved as dynamic, with its sections under M-RoPE's name",
+          "[interop]") {
   for (const char* type : {"hunyuan_vl", "hunyuan_vl_text"}) {
     for (const char* name : {"rope_scaling", "rope_parameters"}) {
       json dict = {{"rope_type", "dynamic"},
@@ -266,7 +269,8 @@ TEST_CASE("XD-RoPE may be saved as dynamic, with its sections under M-RoPE's nam
                   posenc::ConfigError);
 }
 
-TEST_CASE("YaRN scales the frequencies of M-RoPE's pairs by their index", "[interop]") {
+TEST_CASE("read_hf_config: YaRN scales the frequencies of M-RoPE's pairs by their index",
+          "[interop]") {
   const json yarn = {
       {"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 32768}};
   const auto flat = read_hf_config(config("qwen2", {{"rope_theta", 1e6}, {"rope_scaling", yarn}}));
@@ -277,7 +281,7 @@ TEST_CASE("YaRN scales the frequencies of M-RoPE's pairs by their index", "[inte
   CHECK(frequencies(rotary(model), 1) == frequencies(rotary(flat), 1));
 }
 
-TEST_CASE("types that rotate nothing are refused by name", "[interop]") {
+TEST_CASE("read_hf_config: types without rotation are rejected by name", "[interop]") {
   for (const char* type : {"intern_s1_pro", "interns1_pro", "interns1_pro_text"}) {
     check_rejected(config(type), std::string("the model_type '") + type +
                                      "' is not supported: it has " + fourier + "its weights");

@@ -50,7 +50,7 @@ std::string type_of(const char* whole, const json& part) {
 
 }  // namespace
 
-TEST_CASE("Cosmos 3 Edge alternates the axes, although its file does not say so",
+TEST_CASE("read_hf_config: Cosmos 3 Edge alternates the axes, although its file does not say so",
           "[interop][mrope]") {
   const json file = {
       {"model_type", "cosmos3_edge_text"},
@@ -71,7 +71,7 @@ TEST_CASE("Cosmos 3 Edge alternates the axes, although its file does not say so"
   CHECK(rotary(read_hf_config(bare)).axes.axis(2) == 2);
 }
 
-TEST_CASE("latent types whose layers choose keys", "[interop]") {
+TEST_CASE("read_hf_config: latent types whose layers choose keys", "[interop]") {
   const auto model = read_hf_config(latent("axk2", {{"head_dim", 32}}));
   CHECK(rotary(model).pairing == PairingKind::Interleaved);
   CHECK(rotary(model).rotary_offset == 64);
@@ -84,7 +84,8 @@ TEST_CASE("latent types whose layers choose keys", "[interop]") {
                  "'rope_interleave' in the configuration is read by no class of this type");
 }
 
-TEST_CASE("Compass has a dict per layer type, null where no channel is rotated", "[interop]") {
+TEST_CASE("read_hf_config: Compass has a dict per layer type, null where no channel is rotated",
+          "[interop]") {
   const json dict = {
       {"rope_type", "default"}, {"rope_theta", 5e4}, {"mrope_section", {24, 20, 20}}};
   json file =
@@ -107,7 +108,7 @@ TEST_CASE("Compass has a dict per layer type, null where no channel is rotated",
   check_rejected(file, "rope_scaling must have mrope_section");
 }
 
-TEST_CASE("Zaya rotates half of a head, with a base per layer type", "[interop]") {
+TEST_CASE("read_hf_config: Zaya rotates half of a head, with a base per layer type", "[interop]") {
   const auto by_class = read_hf_config(config("zaya"));
   CHECK(rotary_dim(*rotary_of_layer(by_class, 0)) == 64);
   CHECK(base_of(*rotary_of_layer(by_class, 0)) == 5e6);
@@ -125,7 +126,8 @@ TEST_CASE("Zaya rotates half of a head, with a base per layer type", "[interop]"
   CHECK(attention_of_layer(model, 2).kind == LayerKind::Global);
 }
 
-TEST_CASE("T5Gemma 2's encoder has Gemma 3's rotation, and windows of two sizes", "[interop]") {
+TEST_CASE("read_hf_config: T5Gemma 2's encoder has Gemma 3's rotation, and windows of two sizes",
+          "[interop]") {
   const auto model = read_hf_config(config("t5gemma2_text", {{"num_hidden_layers", 6}}));
   CHECK(base_of(*rotary_of_layer(model, 0)) == 1e4);
   CHECK(base_of(*rotary_of_layer(model, 5)) == 1e6);
@@ -134,7 +136,7 @@ TEST_CASE("T5Gemma 2's encoder has Gemma 3's rotation, and windows of two sizes"
   CHECK(attention_of_layer(model, 5).window == LayerWindow{});
 }
 
-TEST_CASE("encoder and decoder of Dia have scale 1", "[interop]") {
+TEST_CASE("read_hf_config: encoder and decoder of Dia have scale 1", "[interop]") {
   const json dia = {{"model_type", "dia"},
                     {"encoder_config", {{"model_type", "dia_encoder"}}},
                     {"decoder_config",
@@ -152,7 +154,7 @@ TEST_CASE("encoder and decoder of Dia have scale 1", "[interop]") {
                  "attends to it");
 }
 
-TEST_CASE("types that are read like Llama", "[interop]") {
+TEST_CASE("read_hf_config: types that are read like Llama", "[interop]") {
   const auto granite = read_hf_config(
       json{{"model_type", "granite4_vision"},
            {"text_config", config("granite4_vision_text", {{"attention_multiplier", 0.015625}})}});
@@ -170,7 +172,8 @@ TEST_CASE("types that are read like Llama", "[interop]") {
   CHECK(base_of(rotary(read_hf_config(config("idefics", {{"cross_layer_interval", 4}})))) == 10000);
 }
 
-TEST_CASE("frames around text models name the type of a part that names none", "[interop]") {
+TEST_CASE("read_hf_config: frames around text models name the type of a part that names none",
+          "[interop]") {
   const json sizes = {{"hidden_size", 1024}, {"num_attention_heads", 8}, {"num_hidden_layers", 4}};
   json interleaved = sizes;
   interleaved["rope_parameters"] = {{"rope_theta", 1e7}, {"mrope_section", {11, 11, 10}}};
@@ -188,7 +191,7 @@ TEST_CASE("frames around text models name the type of a part that names none", "
   CHECK(type_of("glmga", chunked) == "glm4v_text");
 }
 
-TEST_CASE("types whose layers without a window are not rotated", "[interop]") {
+TEST_CASE("read_hf_config: types whose layers without a window are not rotated", "[interop]") {
   const auto flint = read_hf_config(config("flint", {{"num_hidden_layers", 7}}));
   for (const Index layer : {0, 1, 5, 6}) CHECK(rotary_of_layer(flint, layer) == nullptr);
   for (const Index layer : {2, 3, 4}) CHECK(rotary_of_layer(flint, layer) != nullptr);
@@ -200,7 +203,7 @@ TEST_CASE("types whose layers without a window are not rotated", "[interop]") {
   CHECK(attention_of_layer(kolibri, 0).sinks == false);
 }
 
-TEST_CASE("types with a dict per layer type by default", "[interop]") {
+TEST_CASE("read_hf_config: types with a dict per layer type by default", "[interop]") {
   const auto lfm =
       read_hf_config(config("lfm3", {{"num_hidden_layers", 5}, {"use_attention_gate", true}}));
   CHECK(rotary_of_layer(lfm, 0) == nullptr);
@@ -222,7 +225,7 @@ TEST_CASE("types with a dict per layer type by default", "[interop]") {
   CHECK(softmax_scale(gemma, "full_attention") == 1);
 }
 
-TEST_CASE("types that differ from older ones in a default", "[interop]") {
+TEST_CASE("read_hf_config: types that differ from older ones in a default", "[interop]") {
   const auto hunyuan = read_hf_config(latent("hy_v4", {{"learnable_sink_init", 0.0}}));
   CHECK(rotary(hunyuan).pairing == PairingKind::HalfRotate);
   CHECK(attention_of_layer(hunyuan, 0).sinks == true);
@@ -244,7 +247,7 @@ TEST_CASE("types that differ from older ones in a default", "[interop]") {
   CHECK(std::get<posenc::Llama3Scaling>(rotary(apertus).rule).base == 12000000);
 }
 
-TEST_CASE("files of older types as transformers 5.24 writes them", "[interop]") {
+TEST_CASE("read_hf_config: files of older types as transformers 5.24 writes them", "[interop]") {
   const json dicts = {
       {"full_attention",
        {{"rope_type", "proportional"}, {"rope_theta", 1e6}, {"partial_rotary_factor", 0.25}}},
@@ -306,7 +309,8 @@ TEST_CASE("files of older types as transformers 5.24 writes them", "[interop]") 
   CHECK_NOTHROW(read_hf_config(config("gemma", {{"use_bidirectional_attention", true}})));
 }
 
-TEST_CASE("bases whose default differs between releases must be in the file", "[interop]") {
+TEST_CASE("read_hf_config: bases whose default differs between releases must be in the file",
+          "[interop]") {
   for (const char* type : {"olmo3", "persimmon"}) {
     INFO(type);
     check_rejected(config(type), "the configuration must have rope_theta");
@@ -314,13 +318,13 @@ TEST_CASE("bases whose default differs between releases must be in the file", "[
   }
 }
 
-TEST_CASE("MiMo V2 rotates a third of a head without a share", "[interop]") {
+TEST_CASE("read_hf_config: MiMo V2 rotates a third of a head without a share", "[interop]") {
   const auto model =
       read_hf_config(config("mimo_v2_flash", {{"hybrid_layer_pattern", {0, 1, 1, 1}}}));
   CHECK(rotary_dim(model.layers.front().rotary) == 64);
 }
 
-TEST_CASE("types of 5.24 that are refused say why", "[interop]") {
+TEST_CASE("read_hf_config: types of 5.24 that are rejected say why", "[interop]") {
   const auto has = [](const char* type, const std::string& what) {
     check_rejected(config(type),
                    "the model_type '" + std::string(type) + "' is not supported: it has " + what);

@@ -62,7 +62,7 @@ const std::vector<Index> all_but_every_fourth{0, 1, 2, 4, 5, 6, 8, 9, 10};
 
 }  // namespace
 
-TEST_CASE("layers of linear attention turn nothing", "[interop]") {
+TEST_CASE("read_hf_config layers: linear attention has no rotation", "[interop]") {
   CHECK(layers_without_rotary(config("qwen3_next")) == all_but_every_fourth);
   CHECK(layers_without_rotary(config("qwen3_next", {{"full_attention_interval", 6}})) ==
         std::vector<Index>{0, 1, 2, 3, 4, 6, 7, 8, 9, 10});
@@ -83,7 +83,10 @@ TEST_CASE("layers of linear attention turn nothing", "[interop]") {
   check_rejected(listed, "'full_attention_interval' in the configuration contradicts layer_types");
 }
 
-TEST_CASE("layers that attend to images, convolutions and the like turn nothing", "[interop]") {
+TEST_CASE(
+    "read_hf_config layers: layers that attend to images, convolutions and the like have no "
+    "rotation",
+    "[interop]") {
   const json mllama = config("mllama_text_model", {{"cross_attention_layers", {8, 3}}});
   CHECK(layers_without_rotary(mllama) == std::vector<Index>{3, 8});
   CHECK(read_hf_config(mllama).layer_types[3] == "cross_attention");
@@ -102,7 +105,8 @@ TEST_CASE("layers that attend to images, convolutions and the like turn nothing"
   CHECK(rotary_of_layer(read_hf_config(types), 1) != nullptr);
 }
 
-TEST_CASE("EXAONE 4 turns in local layers alone, if there are any", "[interop]") {
+TEST_CASE("read_hf_config layers: EXAONE 4 rotates in local layers alone, if there are any",
+          "[interop]") {
   CHECK(layers_without_rotary(config("exaone4")) == std::vector<Index>{3, 7, 11});
   CHECK(layers_without_rotary(config("exaone4", {{"sliding_window", nullptr}})).empty());
   CHECK(layers_without_rotary(config("exaone4", {{"sliding_window_pattern", 2}})) ==
@@ -116,7 +120,7 @@ TEST_CASE("EXAONE 4 turns in local layers alone, if there are any", "[interop]")
   check_rejected(letters, "'sliding_window_pattern' in the configuration contradicts layer_types");
 }
 
-TEST_CASE("global layers are the last of their period", "[interop]") {
+TEST_CASE("read_hf_config layers: global layers are the last of their period", "[interop]") {
   CHECK(base_of(config("gemma3_text", {{"sliding_window_pattern", 4}}), 3) == 10000);
   const json gemma =
       without(config("gemma3_text", {{"sliding_window_pattern", 4}}), {"rope_theta"});
@@ -132,7 +136,7 @@ TEST_CASE("global layers are the last of their period", "[interop]") {
                  "'layer_switch' in the configuration contradicts the pattern of layers");
 }
 
-TEST_CASE("types of layers that a model does not have are refused", "[interop]") {
+TEST_CASE("read_hf_config layers: types that a model does not have are rejected", "[interop]") {
   json odd = config("llama", {{"num_hidden_layers", 2}});
   odd["layer_types"] = {"full_attention", "linear_attention"};
   check_rejected(
@@ -150,7 +154,7 @@ TEST_CASE("types of layers that a model does not have are refused", "[interop]")
   CHECK_NOTHROW(read_hf_config(odd));
 }
 
-TEST_CASE("frequencies need no number of layers", "[interop]") {
+TEST_CASE("read_hf_config layers: frequencies need no number of layers", "[interop]") {
   for (const char* type : {"gemma3_text", "gemma3n_text", "modernbert"}) {
     INFO(type);
     const auto model = read_hf_config(json{{"model_type", type}, {"head_dim", 64}});
@@ -166,7 +170,7 @@ TEST_CASE("frequencies need no number of layers", "[interop]") {
   }
 }
 
-TEST_CASE("what a file leaves out is what its class has", "[interop]") {
+TEST_CASE("read_hf_config layers: what a file leaves out is what its class has", "[interop]") {
   check_rejected(config("esm"), "this 'esm' has no rotary encoding");
   CHECK(rotary(read_hf_config(config("esm", {{"position_embedding_type", "rotary"}}))).head_dim ==
         128);
@@ -209,7 +213,8 @@ TEST_CASE("what a file leaves out is what its class has", "[interop]") {
   CHECK(rotary(read_hf_config(first)).chatglm_halves);
 }
 
-TEST_CASE("dicts by type of layer are for all types of the model", "[interop]") {
+TEST_CASE("read_hf_config layers: dicts by type of layer are for all types of the model",
+          "[interop]") {
   const json plain = {{"rope_type", "default"}, {"rope_theta", 10000.0}};
   check_rejected(config("gemma3_text", {{"rope_parameters", {{"full_attention", plain}}}}),
                  "'rope_parameters' in the configuration must have sliding_attention");
@@ -224,7 +229,8 @@ TEST_CASE("dicts by type of layer are for all types of the model", "[interop]") 
       "model");
 }
 
-TEST_CASE("YaRN whose ends cross is read as Hugging Face has it", "[interop]") {
+TEST_CASE("read_hf_config layers: YaRN whose ends cross is read as Hugging Face has it",
+          "[interop]") {
   const json dict = {
       {"rope_type", "yarn"}, {"factor", 16}, {"original_max_position_embeddings", 4}};
   const auto model = read_hf_config(config("llama", {{"rope_scaling", dict}}));

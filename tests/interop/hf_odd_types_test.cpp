@@ -41,7 +41,7 @@ double base_of(const posenc::RotarySettings& settings) {
   return std::get<Unscaled>(settings.rule).base;
 }
 
-TEST_CASE("Falcon-H1's factor of keys is part of the scale", "[interop]") {
+TEST_CASE("read_hf_config: Falcon-H1's factor of keys is part of the scale", "[interop]") {
   const json falcon = config("falcon_h1", {{"hidden_size", 1024},
                                            {"num_attention_heads", 8},
                                            {"num_key_value_heads", 2},
@@ -76,8 +76,9 @@ TEST_CASE("Falcon-H1's factor of keys is part of the scale", "[interop]") {
                  "'layer_types' in the configuration has a type other than hybrid");
 }
 
-TEST_CASE("LongCat's layers attend twice; its factor of queries is part of the scale",
-          "[interop]") {
+TEST_CASE(
+    "read_hf_config: LongCat's layers attend twice; its factor of queries is part of the scale",
+    "[interop]") {
   json longcat = with(config("longcat_flash", latent), {{"attention_method", "MLA"},
                                                         {"mla_scale_q_lora", true},
                                                         {"mla_scale_kv_lora", true},
@@ -123,7 +124,8 @@ TEST_CASE("LongCat's layers attend twice; its factor of queries is part of the s
                  "'attention_method' in the configuration must be MLA");
 }
 
-TEST_CASE("PLM's scale knows no mscale, and Megrez attends as Llama does", "[interop]") {
+TEST_CASE("read_hf_config: PLM's scale knows no mscale, and Megrez attends as Llama does",
+          "[interop]") {
   const json yarn = {{"rope_type", "yarn"},
                      {"factor", 4.0},
                      {"original_max_position_embeddings", 4096},
@@ -145,7 +147,8 @@ TEST_CASE("PLM's scale knows no mscale, and Megrez attends as Llama does", "[int
   CHECK(rotary(klear).head_dim == 128);
 }
 
-TEST_CASE("Zamba2 attends in hybrid layers, with heads twice as wide", "[interop]") {
+TEST_CASE("read_hf_config: Zamba2 attends in hybrid layers, with heads twice as wide",
+          "[interop]") {
   const json zamba = config("zamba2", {{"hidden_size", 2048},
                                        {"layers_block_type", {"mamba", "hybrid", "mamba", "mamba"}},
                                        {"attention_head_dim", 128},
@@ -198,7 +201,7 @@ TEST_CASE("Zamba2 attends in hybrid layers, with heads twice as wide", "[interop
                  "'use_mem_rope' in the configuration contradicts position_embedding_type");
 }
 
-TEST_CASE("a base for each layer, and none", "[interop]") {
+TEST_CASE("read_hf_config: a base for each layer, and none", "[interop]") {
   const json granite = config("granite_swa", {{"attention_multiplier", 0.0078125},
                                               {"num_key_value_heads", 8},
                                               {"sliding_window", 128},
@@ -228,7 +231,7 @@ TEST_CASE("a base for each layer, and none", "[interop]") {
                  "'layer_rope_theta' in the configuration lists no layer with a rotary encoding");
 }
 
-TEST_CASE("a rope dict is copied for each base, not for each layer", "[interop]") {
+TEST_CASE("read_hf_config: a rope dict is copied for each base, not for each layer", "[interop]") {
   constexpr Index layers = 1000, entries = 1000;
   json dict = {{"rope_theta", 1e4}};
   for (Index i = 0; i < entries; ++i) dict["absent_" + std::to_string(i)] = nullptr;
@@ -242,7 +245,7 @@ TEST_CASE("a rope dict is copied for each base, not for each layer", "[interop]"
   CHECK(static_cast<Index>(support::allocations() - before) < layers * entries / 4);
 }
 
-TEST_CASE("TeleChat3's YaRN has a magnitude of its own", "[interop]") {
+TEST_CASE("read_hf_config: TeleChat3's YaRN has a magnitude of its own", "[interop]") {
   const json dict = {{"type", "telechat3-yarn"},
                      {"rope_type", "telechat3-yarn"},
                      {"factor", 4.0},
@@ -263,7 +266,7 @@ TEST_CASE("TeleChat3's YaRN has a magnitude of its own", "[interop]") {
       "rope_scaling contradicts itself: rope_type is 'yarn' but type is 'telechat3-yarn'");
 }
 
-TEST_CASE("what classes have where a file is silent", "[interop]") {
+TEST_CASE("read_hf_config: defaults of classes where a file is silent", "[interop]") {
   const auto rule = std::get<Llama3Scaling>(rotary(read_hf_config(config("apertus"))).rule);
   CHECK(rule.base == 12000000);
   CHECK(rule.factor == 8);
@@ -295,7 +298,8 @@ TEST_CASE("what classes have where a file is silent", "[interop]") {
             .head_dim == 64);
 }
 
-TEST_CASE("local layers have the base of a dict, and not its scaling", "[interop]") {
+TEST_CASE("read_hf_config: local layers have the base of a dict, and not its scaling",
+          "[interop]") {
   const json yarn = {{"rope_type", "yarn"},
                      {"rope_theta", 5e5},
                      {"factor", 8.0},
@@ -320,7 +324,7 @@ TEST_CASE("local layers have the base of a dict, and not its scaling", "[interop
   CHECK(base_of(rotary(global, "sliding_attention")) == 2e4);
 }
 
-TEST_CASE("dicts without a base have that of their type of layers", "[interop]") {
+TEST_CASE("read_hf_config: dicts without a base have that of their type of layers", "[interop]") {
   struct File {
     const char* type;
     json keys;
@@ -362,7 +366,7 @@ TEST_CASE("dicts without a base have that of their type of layers", "[interop]")
       "'rope_theta' in the configuration contradicts global_rope_theta");
 }
 
-TEST_CASE("a base of 0 is given, and wrong", "[interop]") {
+TEST_CASE("rope_theta: 0 is given, and invalid", "[interop]") {
   for (const json& zero : {json{{"rope_theta", 0}},
                            json{{"rope_scaling", {{"rope_type", "default"}, {"rope_theta", 0}}}}}) {
     CHECK_THROWS_MATCHES(
@@ -372,7 +376,7 @@ TEST_CASE("a base of 0 is given, and wrong", "[interop]") {
   }
 }
 
-TEST_CASE("an older and a newer form of the same dict", "[interop]") {
+TEST_CASE("rope_parameters: an older and a newer form of the same dict", "[interop]") {
   const json older = {{"type", "linear"}, {"factor", 2.0}};
   const json newer = {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 5e5}};
   const json both = config("llama", {{"rope_scaling", older}, {"rope_parameters", newer}});
@@ -405,7 +409,8 @@ TEST_CASE("an older and a newer form of the same dict", "[interop]") {
   CHECK(base_of(rotary(bert, "full_attention")) == 1e6);
 }
 
-TEST_CASE("positions by chunks, which one program has and another has not", "[interop]") {
+TEST_CASE("read_hf_config: positions by chunks, which one program has and another has not",
+          "[interop]") {
   const json chunks = {{"chunk_size", 262144}, {"local_size", 8192}};
   check_rejected(config("qwen2", {{"dual_chunk_attention_config", chunks}}),
                  "'dual_chunk_attention_config' in the configuration makes vLLM count positions by "
@@ -413,7 +418,7 @@ TEST_CASE("positions by chunks, which one program has and another has not", "[in
   CHECK_NOTHROW(read_hf_config(config("qwen2", {{"dual_chunk_attention_config", nullptr}})));
 }
 
-TEST_CASE("types of layers under the names of several releases", "[interop]") {
+TEST_CASE("read_hf_config: types of layers under the names of several releases", "[interop]") {
   for (const json& types :
        {json{"mamba", "attention"}, json{"linear_attention", "full_attention"}}) {
     INFO(types.dump());
@@ -439,7 +444,7 @@ TEST_CASE("types of layers under the names of several releases", "[interop]") {
   }
 }
 
-TEST_CASE("towers under further names", "[interop]") {
+TEST_CASE("read_hf_config: towers under further names", "[interop]") {
   const auto tower = [](const json& vision) {
     return *read_hf_config(config("llama", {{"vision_config", vision}})).vision;
   };

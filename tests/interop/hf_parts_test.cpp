@@ -53,7 +53,7 @@ json csm() {
 
 }  // namespace
 
-TEST_CASE("a file of several models says which parts it has, and which one was read",
+TEST_CASE("HfConfigOptions.part: a file of several models lists its parts, and which one was read",
           "[interop][parts]") {
   const auto backbone = read_hf_config(csm());
   CHECK(backbone.part.empty());
@@ -78,7 +78,7 @@ TEST_CASE("a file of several models says which parts it has, and which one was r
   CHECK(read_hf_config(dicts).parts.empty());
 }
 
-TEST_CASE("the default part is the text model", "[interop][parts]") {
+TEST_CASE("HfConfigOptions.part: the default is the text model", "[interop][parts]") {
   const json text = config("qwen2", {{"rope_theta", 5e5}});
   const json llava = {
       {"model_type", "llava"}, {"text_config", text}, {"vision_config", json::object()}};
@@ -88,7 +88,7 @@ TEST_CASE("the default part is the text model", "[interop][parts]") {
   CHECK(read_part(llava, "text_config").part == "text_config");
 }
 
-TEST_CASE("the parts of models that speak", "[interop][parts]") {
+TEST_CASE("HfConfigOptions.part: parts of models of speech", "[interop][parts]") {
   const json sections = {{"interleaved", true},
                          {"mrope_section", {24, 20, 20}},
                          {"rope_theta", 1000000},
@@ -141,7 +141,7 @@ TEST_CASE("the parts of models that speak", "[interop][parts]") {
   CHECK(rotary(talker).axes.axis(1) == 0);
 }
 
-TEST_CASE("a part that is not there is refused by name", "[interop][parts][errors]") {
+TEST_CASE("HfConfigOptions.part: an unknown part is rejected by name", "[interop][parts][errors]") {
   const auto refuse = [](const json& file, std::string_view part, const std::string& message) {
     CHECK_THROWS_MATCHES(read_part(file, part), ConfigError,
                          Message("posenc::read_hf_config: " + message));

@@ -22,7 +22,7 @@ struct File {
   json needed, more;
 };
 
-TEST_CASE("keys of published files that change nothing", "[interop]") {
+TEST_CASE("read_hf_config keys: keys of published files that change nothing", "[interop]") {
   const json base = {{"rope_theta", 10000.0}};
   const std::vector<File> files{
       {"arctic", base, {{"parallel_attn_mlp_res", true}, {"use_residual", true}}},
@@ -95,7 +95,7 @@ TEST_CASE("keys of published files that change nothing", "[interop]") {
   CHECK(rotary_dim(rotary(read_hf_config(nemotron))) == 64);
 }
 
-TEST_CASE("keys that sound alike and change something", "[interop]") {
+TEST_CASE("read_hf_config keys: keys that sound alike and change something", "[interop]") {
   const std::vector<std::pair<const char*, json>> keys{
       {"attention_sink_bias", true},
       {"drope", true},
@@ -119,7 +119,8 @@ TEST_CASE("keys that sound alike and change something", "[interop]") {
       posenc::ConfigError);
 }
 
-TEST_CASE("false is as good as null where a dict or a size may stand", "[interop]") {
+TEST_CASE("read_hf_config keys: false is as good as null where a dict or a size may stand",
+          "[interop]") {
   const auto model = read_hf_config(
       config("rnd1", {{"rope_theta", 1e6}, {"rope_scaling", false}, {"sliding_window", false}}));
   CHECK(std::get<posenc::Unscaled>(rotary(model).rule).base == 1e6);
@@ -127,7 +128,7 @@ TEST_CASE("false is as good as null where a dict or a size may stand", "[interop
   CHECK(attention_of_layer(plain, 0).window == posenc::LayerWindow{});
 }
 
-TEST_CASE("sections may be told to be in turn twice", "[interop]") {
+TEST_CASE("mrope_section: may be given twice if both agree", "[interop]") {
   json file = config("qwen3_omni_moe_text", {{"rope_theta", 1000000},
                                              {"rope_scaling",
                                               {{"interleaved", true},

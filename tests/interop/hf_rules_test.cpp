@@ -90,7 +90,8 @@ std::set<std::string> types_of() {
 
 }  // namespace
 
-TEST_CASE("rules come back from config.json field by field, under every type", "[interop]") {
+TEST_CASE("read_hf_config rules: every rule comes back field by field, under every type",
+          "[interop]") {
   std::set<std::string> reached, all;
   std::apply(
       [&reached]<class... Rules>(const Rules&...) { (reached.merge(types_of<Rules>()), ...); },

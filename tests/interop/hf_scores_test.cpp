@@ -44,7 +44,7 @@ json ministral(const json& more) {
 
 }  // namespace
 
-TEST_CASE("the whole softmax scale is the model's own, or the head's", "[interop]") {
+TEST_CASE("softmax_scale: is the model's own, or the head's", "[interop]") {
   CHECK(scale_of(config("llama")) == 0.125);
   CHECK(scale_of(config("gemma")) == 0.0625);
   CHECK(scale_of(config("gemma2")) == 0.0625);
@@ -62,7 +62,7 @@ TEST_CASE("the whole softmax scale is the model's own, or the head's", "[interop
                  "'attention_multiplier' in the configuration must be positive");
 }
 
-TEST_CASE("the softmax scale of one type of layer", "[interop]") {
+TEST_CASE("softmax_scale: of one type of layer", "[interop]") {
   const auto gemma = presets::model("gemma3_4b");
   CHECK(softmax_scale(gemma, "sliding_attention") == 0.0625);
   auto wide = gemma;
@@ -84,7 +84,7 @@ TEST_CASE("the softmax scale of one type of layer", "[interop]") {
   CHECK_THROWS_AS(softmax_scale(posenc::ModelSettings{}), ConfigError);
 }
 
-TEST_CASE("the cap of scores is carried", "[interop]") {
+TEST_CASE("read_hf_config scores: the soft cap is read", "[interop]") {
   CHECK(read_hf_config(config("gemma2")).softcap == 50.0);
   CHECK(read_hf_config(config("gemma2", {{"attn_logit_softcapping", 30.0}})).softcap == 30.0);
   CHECK_FALSE(read_hf_config(config("gemma2", {{"attn_logit_softcapping", nullptr}})).softcap);
@@ -98,7 +98,7 @@ TEST_CASE("the cap of scores is carried", "[interop]") {
                  "'attn_logit_softcapping' in the configuration must be positive");
 }
 
-TEST_CASE("Llama 4's temperature is carried", "[interop]") {
+TEST_CASE("read_hf_config scores: Llama 4's temperature is read", "[interop]") {
   const auto of = [](const json& more) {
     return read_hf_config(config("llama4_text", more)).query_temperature;
   };
@@ -129,7 +129,7 @@ TEST_CASE("Llama 4's temperature is carried", "[interop]") {
   }
 }
 
-TEST_CASE("Ministral 3's temperature is carried, and 0 is none", "[interop]") {
+TEST_CASE("read_hf_config scores: Ministral 3's temperature is read, and 0 is none", "[interop]") {
   const auto of = [](const json& more) {
     return read_hf_config(ministral(more)).query_temperature;
   };
@@ -141,7 +141,7 @@ TEST_CASE("Ministral 3's temperature is carried, and 0 is none", "[interop]") {
             .formula = QueryTemperatureFormula::LogFloor, .scale = 0.1, .length = 16384});
 }
 
-TEST_CASE("scores that cannot be right are refused", "[interop]") {
+TEST_CASE("read_hf_config scores: invalid scores are rejected", "[interop]") {
   const auto refuse_model = [](const auto& change, const std::string& message) {
     auto model = presets::model("llama3_8b");
     CHECK_NOTHROW(validate(model));

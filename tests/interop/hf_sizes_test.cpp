@@ -17,7 +17,7 @@ using posenc::read_hf_config;
 using support::hf::check_rejected;
 using support::hf::config;
 
-TEST_CASE("config.json gives sizes of the model", "[interop][hf]") {
+TEST_CASE("read_hf_config sizes: sizes of the model", "[interop][hf]") {
   // The published sizes of Llama 3.1 8B.
   const auto llama = read_hf_config(config("llama", {{"vocab_size", 128256},
                                                      {"intermediate_size", 14336},
@@ -39,7 +39,7 @@ TEST_CASE("config.json gives sizes of the model", "[interop][hf]") {
   CHECK_THROWS_AS(intermediate_size_of_layer(llama, -1), ConfigError);
 }
 
-TEST_CASE("sizes that the file lacks are absent", "[interop][hf]") {
+TEST_CASE("read_hf_config sizes: sizes that the file lacks are absent", "[interop][hf]") {
   const auto model = read_hf_config(
       json{{"model_type", "llama"}, {"head_dim", 64}, {"intermediate_size", nullptr}});
   CHECK_FALSE(model.hidden_size);
@@ -51,7 +51,7 @@ TEST_CASE("sizes that the file lacks are absent", "[interop][hf]") {
   CHECK_FALSE(model.tied_embeddings);
 }
 
-TEST_CASE("sizes have the names of their classes", "[interop][hf]") {
+TEST_CASE("read_hf_config sizes: sizes have the names of their classes", "[interop][hf]") {
   for (const char* name : {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
                            "norm_epsilon", "layernorm_epsilon"}) {
     INFO(name);
@@ -69,7 +69,7 @@ TEST_CASE("sizes have the names of their classes", "[interop][hf]") {
   CHECK(read_hf_config(gptj).hidden_size == 4096);
 }
 
-TEST_CASE("sizes that contradict each other are absent", "[interop][hf]") {
+TEST_CASE("read_hf_config sizes: sizes that contradict each other are absent", "[interop][hf]") {
   const auto model = read_hf_config(config("llama", {{"rms_norm_eps", 1e-6},
                                                      {"norm_eps", 1e-5},
                                                      {"vocab_size", 100},
@@ -83,7 +83,7 @@ TEST_CASE("sizes that contradict each other are absent", "[interop][hf]") {
   CHECK(agreed.norm_epsilon == 1e-6);
 }
 
-TEST_CASE("feed-forward widths may differ between layers", "[interop][hf]") {
+TEST_CASE("read_hf_config sizes: feed-forward widths may differ between layers", "[interop][hf]") {
   const auto model =
       read_hf_config(config("llama", {{"intermediate_size", {512, 0, 1024, 2048.0}}}));
   CHECK(model.intermediate_sizes == std::vector<Index>{512, 0, 1024, 2048});
@@ -99,7 +99,8 @@ TEST_CASE("feed-forward widths may differ between layers", "[interop][hf]") {
   CHECK_THROWS_AS(intermediate_size_of_layer(unknown, 2), ConfigError);
 }
 
-TEST_CASE("embeddings of a nested text model are tied by either part", "[interop][hf]") {
+TEST_CASE("read_hf_config sizes: embeddings of a nested text model are tied by either part",
+          "[interop][hf]") {
   const auto tied = [](const json& outer, const json& inner) {
     json file = {{"model_type", "some"}, {"text_config", config("llama")}};
     if (!outer.is_null()) file["tie_word_embeddings"] = outer;
@@ -113,7 +114,7 @@ TEST_CASE("embeddings of a nested text model are tied by either part", "[interop
   CHECK_FALSE(tied({}, {}));
 }
 
-TEST_CASE("invalid sizes are errors that name the key", "[interop][hf]") {
+TEST_CASE("read_hf_config sizes: invalid sizes are errors that name the key", "[interop][hf]") {
   const std::string in = " in the configuration ";
   for (const char* name : {"hidden_size", "vocab_size", "intermediate_size", "ffn_dim"}) {
     INFO(name);

@@ -36,14 +36,14 @@ void check_places(const char* type, const char* beside, const char* inside, cons
 
 }  // namespace
 
-TEST_CASE("the message names both places", "[interop][errors]") {
+TEST_CASE("rope_parameters: an error of two places names both", "[interop][errors]") {
   check_rejected(config("phi", {{"partial_rotary_factor", 1.0},
                                 {"rope_parameters", {{"partial_rotary_factor", 0.5}}}}),
                  "'partial_rotary_factor' in rope_parameters contradicts partial_rotary_factor "
                  "beside it; remove the one that the weights were not trained with");
 }
 
-TEST_CASE("read_hf_config rejects settings that a class keeps without effect",
+TEST_CASE("read_hf_config: rejects settings that a class keeps without effect",
           "[interop][errors]") {
   check_rejected(config("gpt_neox", {{"partial_rotary_factor", 0.5}}),
                  "'partial_rotary_factor' in the configuration has no effect in this class, which "
@@ -59,7 +59,7 @@ TEST_CASE("read_hf_config rejects settings that a class keeps without effect",
   }
 }
 
-TEST_CASE("two values of a key in a rope dict and beside it must agree", "[interop][errors]") {
+TEST_CASE("rope_parameters: a key in the dict and beside it must agree", "[interop][errors]") {
   check_places("phi", "partial_rotary_factor", "partial_rotary_factor", 0.5, 1.0);
   check_places("gpt_neox", "rotary_pct", "partial_rotary_factor", 0.5, 0.25);
   check_places("llama", "rope_theta", "rope_theta", 1e6, 1e5);
@@ -75,7 +75,8 @@ TEST_CASE("two values of a key in a rope dict and beside it must agree", "[inter
                  "dict, which is the one that classes read");
 }
 
-TEST_CASE("values of dicts per layer type must agree with those beside them", "[interop][errors]") {
+TEST_CASE("rope_parameters: dicts per layer type must agree with values beside them",
+          "[interop][errors]") {
   const json plain = {{"rope_type", "default"}};
   json gemma = config("gemma3_text", {{"rope_theta", 1e6}, {"rope_local_base_freq", 1e4}});
   gemma["rope_parameters"] = {{"full_attention", plain}, {"sliding_attention", plain}};

@@ -51,7 +51,8 @@ std::vector<Index> axes_of(const json& of, const HfConfigOptions& options = {}) 
 
 }  // namespace
 
-TEST_CASE("of an unknown type everything that its file does not state is asked for", "[interop]") {
+TEST_CASE("HfConfigOptions: an unknown type needs everything that its file does not state",
+          "[interop]") {
   const json file = config("other", {{"rope_theta", 1e4}});
   check_rejected(file, {},
                  unknown("other", "set in the options: pairing, rotary_share, softmax_scale"));
@@ -91,14 +92,15 @@ TEST_CASE("of an unknown type everything that its file does not state is asked f
                                "layer 0"));
 }
 
-TEST_CASE("options of unknown types are refused for known ones", "[interop]") {
+TEST_CASE("HfConfigOptions: options of unknown types are rejected for known ones", "[interop]") {
   check_rejected(config("llama"), {.rotary_share = 0.5},
                  "rotary_share must not be set for the known model_type 'llama'");
   check_rejected(config("llama"), {.softmax_scale = 0.5},
                  "softmax_scale must not be set for the known model_type 'llama'");
 }
 
-TEST_CASE("the order of the axes of M-RoPE is asked for", "[interop][mrope]") {
+TEST_CASE("HfConfigOptions.mrope_order: the order of the axes of M-RoPE is asked for",
+          "[interop][mrope]") {
   const json file = config("other", sections({24, 20, 20}));
   check_rejected(file, stated, unknown("other", "set in the options: mrope_order"));
   const auto ordered = [](MropeOrder order) {
@@ -136,7 +138,7 @@ TEST_CASE("the order of the axes of M-RoPE is asked for", "[interop][mrope]") {
                  "options: chunks");
 }
 
-TEST_CASE("interleaved sections that overrun give every third pair, as in its class",
+TEST_CASE("mrope_interleaved: sections that overrun give every third pair, as in its class",
           "[interop][mrope]") {
   const json file = config("qwen3_vl_text", sections({2, 15, 15}));
   json narrow = file;
@@ -152,7 +154,9 @@ TEST_CASE("interleaved sections that overrun give every third pair, as in its cl
   CHECK(ends[29] == 2);
 }
 
-TEST_CASE("keys that are not understood are listed, and must be named", "[interop]") {
+TEST_CASE(
+    "HfConfigOptions.ignored_keys: keys that are not understood are listed, and must be named",
+    "[interop]") {
   const json file = config("other", {{"rope_theta", 1e4}, {"twist", 3}, {"prefix_lm", true}});
   check_rejected(file, {},
                  unknown("other",
@@ -213,7 +217,7 @@ TEST_CASE("keys that are not understood are listed, and must be named", "[intero
                     Catch::Matchers::EndsWith("'key24', 'key25' and 4 more"));
 }
 
-TEST_CASE("models that are known and not supported stay refused", "[interop]") {
+TEST_CASE("HfConfigOptions: models that are known and not supported stay rejected", "[interop]") {
   for (const HfConfigOptions& options : {HfConfigOptions{}, stated}) {
     check_rejected(config("cogvlm"), options,
                    "the model_type 'cogvlm' is not supported: it has positions that the tokens of "
@@ -225,7 +229,7 @@ TEST_CASE("models that are known and not supported stay refused", "[interop]") {
   }
 }
 
-TEST_CASE("layer types that nobody defines are refused", "[interop]") {
+TEST_CASE("layer_types: names that nobody defines are rejected", "[interop]") {
   const auto two = [](const char* type, const char* name) {
     return config(type, {{"num_hidden_layers", 2}, {"layer_types", {name, name}}});
   };

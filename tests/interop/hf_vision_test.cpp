@@ -73,11 +73,11 @@ posenc::Positions position(double first, double second) {
 
 }  // namespace
 
-TEST_CASE("a model without a vision tower has none", "[interop][vision]") {
+TEST_CASE("read_hf_config vision: a model without a vision tower has none", "[interop][vision]") {
   CHECK_FALSE(read_hf_config(json{{"model_type", "llama"}, {"head_dim", 64}}).vision);
 }
 
-TEST_CASE("towers with a table of learned positions", "[interop][vision]") {
+TEST_CASE("read_hf_config vision: towers with a table of learned positions", "[interop][vision]") {
   const auto gemma3 = read(siglip());
   CHECK(gemma3.refused.empty());
   CHECK(gemma3.model_type == "siglip_vision_model");
@@ -114,7 +114,7 @@ TEST_CASE("towers with a table of learned positions", "[interop][vision]") {
   CHECK(lfm.table == PatchTable{.rows = 16, .cols = 16});
 }
 
-TEST_CASE("Qwen's towers turn in merge blocks", "[interop][vision]") {
+TEST_CASE("read_hf_config vision: Qwen's towers rotate in merge blocks", "[interop][vision]") {
   // Qwen2-VL has the text model's keys beside vision_config, whose type may be absent.
   const json qwen2 = {{"model_type", "qwen2_vl"},
                       {"hidden_size", 1536},
@@ -164,7 +164,7 @@ TEST_CASE("Qwen's towers turn in merge blocks", "[interop][vision]") {
   }
 }
 
-TEST_CASE("towers that turn in other ways", "[interop][vision]") {
+TEST_CASE("read_hf_config vision: towers that rotate in other ways", "[interop][vision]") {
   const auto llama4 = read({{"model_type", "llama4_vision_model"},
                             {"hidden_size", 1408},
                             {"image_size", 336},
@@ -216,7 +216,8 @@ TEST_CASE("towers that turn in other ways", "[interop][vision]") {
   CHECK(rotated(gemma4, 33, by_row)[49] == Approx(std::sin(.7498942093)).epsilon(1e-9));
 }
 
-TEST_CASE("a tower that is not read says why, and the text model is read", "[interop][vision]") {
+TEST_CASE("read_hf_config vision: a tower that is not read says why, and the text model is read",
+          "[interop][vision]") {
   CHECK(refusal({{"model_type", "mllama_vision_model"}}) ==
         "it has learned positions of patches and of tiles, mixed by a gate");
   CHECK(refusal({{"model_type", "some_vision_model"}}) == "its model_type is unknown");
@@ -247,7 +248,7 @@ TEST_CASE("a tower that is not read says why, and the text model is read", "[int
         "head_dim must be divisible by 4 and at least 4 but is 6");
 }
 
-TEST_CASE("the attention of a tower as options", "[interop][vision]") {
+TEST_CASE("attention_options: the attention of a tower", "[interop][vision]") {
   const auto gemma3 = read(siglip());
   const auto options = posenc::attention_options<float>(gemma3, 3);
   CHECK(options.scale == 1 / std::sqrt(72.0));

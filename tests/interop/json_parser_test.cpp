@@ -80,7 +80,7 @@ Work work_of(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("JSON is read as nlohmann reads it", "[interop][json]") {
+TEST_CASE("JsonParser: reads as nlohmann does", "[interop][json]") {
   for (const char* text : {"null",
                            "true",
                            "false",
@@ -120,7 +120,8 @@ TEST_CASE("JSON is read as nlohmann reads it", "[interop][json]") {
   }
 }
 
-TEST_CASE("numbers that only Python writes are numbers that are not finite", "[interop][json]") {
+TEST_CASE("JsonParser: numbers that only Python writes are numbers that are not finite",
+          "[interop][json]") {
   const Json read = parse_json(
       R"({"a": NaN, "b": Infinity, "c": [-Infinity, 1e400, -1e400, 1e309], "d": "Infinity"})");
   CHECK(std::isnan(read.find("a")->number()));
@@ -140,7 +141,8 @@ TEST_CASE("numbers that only Python writes are numbers that are not finite", "[i
                        Message(prefix + "'c' in the test must be a list of finite numbers"));
 }
 
-TEST_CASE("what is not JSON is refused with reason and place", "[interop][json]") {
+TEST_CASE("JsonParser: text that is not JSON is rejected with reason and place",
+          "[interop][json]") {
   refuse_json("", "the text ends where a value should begin: line 1, column 1 (its end)");
   refuse_json("\n\n ", "the text ends where a value should begin: line 3, column 2 (its end)");
   refuse_json("{\"a\": 1", "a comma or } should follow: line 1, column 8 (its end)");
@@ -179,7 +181,8 @@ TEST_CASE("what is not JSON is refused with reason and place", "[interop][json]"
   }
 }
 
-TEST_CASE("a text that ends within a character is read to its end alone", "[interop][json]") {
+TEST_CASE("JsonParser: a text that ends within a character is read to its end alone",
+          "[interop][json]") {
   for (const std::string text : {"\"\xc3", "\"\xe2\x82", "\"\xf0\x9f\x98", "\"\\u00e", "-"}) {
     const auto size = static_cast<posenc::Index>(text.size());
     support::Guarded<char> memory(size);
@@ -189,8 +192,9 @@ TEST_CASE("a text that ends within a character is read to its end alone", "[inte
   }
 }
 
-TEST_CASE("keys that occur twice and nests that are too deep are refused with their place",
-          "[interop][json]") {
+TEST_CASE(
+    "JsonParser: keys that occur twice and nests that are too deep are rejected with their place",
+    "[interop][json]") {
   check_rejected("{\"a\": {\"b\": 1},\n \"b\": 2, \"b\": 3}",
                  "the key 'b' occurs twice in one object: line 2, column 10 (byte 26)");
   CHECK_NOTHROW(parse_json(repeated("[", 64) + repeated("]", 64)));
@@ -234,7 +238,7 @@ TEST_CASE("json_of: every kind of value is converted, and deep nesting rejected"
 }
 
 // Compares reads and allocations for a text and for one of twice its length.
-TEST_CASE("the work is linear in the size of the text", "[interop][json]") {
+TEST_CASE("JsonParser: reading is linear in the size of the text", "[interop][json]") {
   std::string keys = "{", objects = "{", long_keys = "{";
   std::string keys2 = "{", objects2 = "{", long_keys2 = "{";
   const auto fill = [](std::string& text, std::size_t n, const std::string& before,

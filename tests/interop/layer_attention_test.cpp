@@ -15,7 +15,7 @@ using posenc::ConfigError;
 using posenc::LayerWindow;
 using posenc::WindowKind;
 
-TEST_CASE("temperatures are those of the models", "[interop]") {
+TEST_CASE("temperature of LayerAttention: those of the models", "[interop]") {
   using posenc::QueryTemperature;
   using posenc::QueryTemperatureFormula;
   struct Row {
@@ -51,7 +51,7 @@ TEST_CASE("temperatures are those of the models", "[interop]") {
   }
 }
 
-TEST_CASE("attention that cannot be right is refused", "[interop]") {
+TEST_CASE("LayerAttention: invalid settings are rejected", "[interop]") {
   const auto refuse_model = [](const auto& change, const std::string& message) {
     auto model = posenc::presets::model("llama3_8b");
     model.layer_count = 1;

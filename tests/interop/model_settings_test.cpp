@@ -13,7 +13,7 @@ using posenc::ConfigError;
 using posenc::ModelSettings;
 namespace presets = posenc::presets;
 
-TEST_CASE("a model tells the settings of a layer", "[interop]") {
+TEST_CASE("ModelSettings: gives the settings of a layer", "[interop]") {
   const ModelSettings gemma = presets::model("gemma3_4b");
   CHECK(rotary_of_layer(gemma, 0) == &rotary(gemma, "sliding_attention"));
   CHECK(rotary_of_layer(gemma, 5) == &rotary(gemma, "full_attention"));
@@ -43,7 +43,7 @@ TEST_CASE("a model tells the settings of a layer", "[interop]") {
                        Message("posenc::softmax_scale: layers must not be empty"));
 }
 
-TEST_CASE("sizes of settings are checked", "[interop]") {
+TEST_CASE("ModelSettings: sizes of settings are checked", "[interop]") {
   ModelSettings valid = presets::model("llama3_8b");
   valid.layer_count = 4;
   CHECK_NOTHROW(validate(valid));

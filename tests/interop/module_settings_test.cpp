@@ -54,7 +54,8 @@ void check_rejected(const ModelSettings& model, const std::string& message) {
 
 }  // namespace
 
-TEST_CASE("a layer of a file gives config, rope and options of a module", "[interop][module]") {
+TEST_CASE("module_settings: a layer of a file gives config, rope and options of a module",
+          "[interop][module]") {
   const auto model = read_hf_config(config("qwen3", {{"num_key_value_heads", 8}}));
   const auto layer = module_settings<float>(model, 3);
   CHECK(layer.config.model_dim == 4096);
@@ -71,7 +72,7 @@ TEST_CASE("a layer of a file gives config, rope and options of a module", "[inte
   CHECK(layer.options.causal == posenc::Causal::Unspecified);
 }
 
-TEST_CASE("DeepSeek's multiplier counts once in a module", "[interop][module]") {
+TEST_CASE("module_settings: DeepSeek's multiplier counts once in a module", "[interop][module]") {
   const auto layer = module_settings<double>(read_hf_config(deepseek()), 0);
   const double multiplier = layer.rope.softmax_scale_multiplier();
   CHECK(multiplier == Approx(1.8739).epsilon(1e-4));
@@ -90,7 +91,8 @@ TEST_CASE("DeepSeek's multiplier counts once in a module", "[interop][module]") 
   for (Index i = 0; i < x.size(); ++i) CHECK(from_file.data()[i] == by_hand.data()[i]);
 }
 
-TEST_CASE("a layer without rotary encoding has a rope without channels", "[interop][module]") {
+TEST_CASE("module_settings: a layer without rotary encoding has a rope without channels",
+          "[interop][module]") {
   const auto model = read_hf_config(config("smollm3"));
   const auto layer = module_settings<double>(model, 3);
   REQUIRE(rotary_of_layer(model, 3) == nullptr);
@@ -111,7 +113,7 @@ TEST_CASE("a layer without rotary encoding has a rope without channels", "[inter
   for (Index i = 0; i < x.size(); ++i) CHECK(a.data()[i] == b.data()[i]);
 }
 
-TEST_CASE("a rule that depends on the length needs it", "[interop][module]") {
+TEST_CASE("module_settings: a rule that depends on the length needs it", "[interop][module]") {
   const auto model =
       read_hf_config(config("llama", {{"rope_scaling", {{"type", "dynamic"}, {"factor", 4.0}}}}));
   check_rejected(model,
@@ -123,7 +125,7 @@ TEST_CASE("a rule that depends on the length needs it", "[interop][module]") {
   }
 }
 
-TEST_CASE("sinks of a layer are passed on", "[interop][module]") {
+TEST_CASE("module_settings: sinks of a layer are passed on", "[interop][module]") {
   const auto model = read_hf_config(config("gpt_oss", {{"hidden_size", 512}}));
   const std::vector<float> sinks(32, 0.5F);
   CHECK(module_settings<float>(model, 0, sinks).options.sinks.data() == sinks.data());
@@ -131,7 +133,8 @@ TEST_CASE("sinks of a layer are passed on", "[interop][module]") {
   check_rejected(model, "attention_options: layer 0 has sinks in its weights: pass them");
 }
 
-TEST_CASE("a file without the sizes of a module is rejected", "[interop][module]") {
+TEST_CASE("module_settings: a file without the sizes of a module is rejected",
+          "[interop][module]") {
   auto model = read_hf_config(config("mistral", {{"num_key_value_heads", 8}}));
   const auto rejected = [&](const char* what) {
     check_rejected(model, std::string("module_settings: the file does not define the ") + what +
@@ -147,7 +150,8 @@ TEST_CASE("a file without the sizes of a module is rejected", "[interop][module]
   rejected("hidden_size");
 }
 
-TEST_CASE("attention with parts that no module has is rejected", "[interop][module]") {
+TEST_CASE("module_settings: attention with parts that no module has is rejected",
+          "[interop][module]") {
   const json next = config("qwen3_next", {{"num_key_value_heads", 2}});
   CHECK_THROWS_MATCHES(module_settings<float>(read_hf_config(next), 3), ConfigError,
                        Message("posenc::module_settings: layer 3 has a gate of its output, which "
@@ -171,7 +175,7 @@ TEST_CASE("attention with parts that no module has is rejected", "[interop][modu
                  "MultiHeadAttention does not have");
 }
 
-TEST_CASE("rows of such parts name known types", "[interop][module]") {
+TEST_CASE("module_settings: rows of such parts name known types", "[interop][module]") {
   for (const auto& row : posenc::detail::beyond_module) {
     posenc::detail::for_each_name(row.names, [](std::string_view name) {
       INFO(name);

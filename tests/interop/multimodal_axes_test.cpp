@@ -16,7 +16,7 @@ using spelled_axes::repeated;
 using spelled_axes::spelled;
 using support::message_of;
 
-TEST_CASE("the tables of multimodal models", "[axes]") {
+TEST_CASE("multimodal_axes: the tables of multimodal models", "[axes]") {
   CHECK(spelled(posenc::mrope_chunked({16, 24, 24})) ==
         repeated("t", 16) + repeated("h", 24) + repeated("w", 24));
   CHECK(posenc::mrope_chunked({16, 24, 24}).axis_count() == 3);
@@ -38,7 +38,7 @@ TEST_CASE("the tables of multimodal models", "[axes]") {
         repeated("p", 16) + repeated("w", 16) + repeated("h", 16) + repeated("t", 16));
 }
 
-TEST_CASE("sections of multimodal models that cannot be are rejected", "[axes][errors]") {
+TEST_CASE("multimodal_axes: invalid sections are rejected", "[axes][errors]") {
   const auto error = [](const auto& call) { return message_of<ConfigError>(call); };
   CHECK(error([] {
           posenc::mrope_chunked({1, 2});

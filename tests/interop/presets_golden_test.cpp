@@ -61,7 +61,7 @@ std::vector<Row> golden_rows() {
 
 }  // namespace
 
-TEST_CASE("presets turn as their publications say", "[interop][golden]") {
+TEST_CASE("presets: rotate as their publications say", "[interop][golden]") {
   STATIC_REQUIRE(std::size(cells) % Row::width == 0);
   // Bound of the oscillator, plus half an ulp of the stored value.
   constexpr double tolerance = 4e-16 + 0x1p-54;
@@ -79,7 +79,7 @@ TEST_CASE("presets turn as their publications say", "[interop][golden]") {
   }
 }
 
-TEST_CASE("the stored truth holds every type of layer and the last pair of every preset",
+TEST_CASE("presets: the stored truth holds every type of layer and the last pair of every preset",
           "[interop][golden]") {
   std::set<std::pair<std::string, std::string>> stored, there;
   for (const Row& row : golden_rows()) stored.insert({row.name, row.layer});

@@ -127,7 +127,7 @@ const std::map<std::string, std::string>& published() {
 
 }  // namespace
 
-TEST_CASE("a preset is what the reader makes of the model's configuration", "[interop]") {
+TEST_CASE("presets: equal what the reader makes of the model's configuration", "[interop]") {
   for (const posenc::RotaryPreset& preset : presets::all()) {
     INFO(preset.name);
     REQUIRE(published().count(preset.name) == 1);
@@ -140,7 +140,7 @@ TEST_CASE("a preset is what the reader makes of the model's configuration", "[in
   CHECK(presets::all().size() == published().size());
 }
 
-TEST_CASE("a preset is found by its name", "[interop]") {
+TEST_CASE("presets: found by name", "[interop]") {
   for (const posenc::RotaryPreset& preset : presets::all()) {
     CHECK(&presets::model(preset.name) == &preset.model);
   }
@@ -151,7 +151,7 @@ TEST_CASE("a preset is found by its name", "[interop]") {
           "posenc::presets::model: no preset has the name 'llama3'; there are gptj_6b, "));
 }
 
-TEST_CASE("Gemma 4's sizes are those of its files", "[interop]") {
+TEST_CASE("presets: Gemma 4's sizes are those of its files", "[interop]") {
   const auto model = presets::gemma4(60);
   CHECK(model.trained_length == 262144);
   CHECK(presets::gemma4(42).trained_length == 131072);
@@ -166,7 +166,7 @@ TEST_CASE("Gemma 4's sizes are those of its files", "[interop]") {
   }
 }
 
-TEST_CASE("Phi-3's preset takes the divisors of its file", "[interop]") {
+TEST_CASE("presets: Phi-3's takes the divisors of its file", "[interop]") {
   std::vector<double> shorter, longer;
   for (int i = 0; i < 48; ++i) {
     shorter.push_back(1 + i / 64.0);
@@ -190,7 +190,7 @@ TEST_CASE("Phi-3's preset takes the divisors of its file", "[interop]") {
         Approx(std::pow(10000.0, -94 / 96.0) / 48).epsilon(1e-12));
 }
 
-TEST_CASE("presets of other encodings make their encoders", "[interop]") {
+TEST_CASE("presets: presets of other encodings make their encoders", "[interop]") {
   CHECK_NOTHROW(posenc::Sinusoidal(presets::transformer_base()));
   CHECK(posenc::T5Buckets(presets::t5_encoder()).thresholds().back() == 91);
   CHECK(posenc::T5Buckets(presets::t5_decoder()).thresholds().back() == 113);

@@ -31,7 +31,7 @@ Row axis_of(const Positions& positions, Index axis, Index b = 0) {
 
 }  // namespace
 
-TEST_CASE("text alone counts up on every axis", "[positions][prompt]") {
+TEST_CASE("prompt_positions: text alone counts up on every axis", "[positions][prompt]") {
   const auto prompt = posenc::prompt_positions({{.text = 2}, {.text = 3}});
   REQUIRE(prompt.positions.axis_count() == 3);
   for (const Index axis : {0, 1, 2}) CHECK(axis_of(prompt.positions, axis) == Row{0, 1, 2, 3, 4});
@@ -40,7 +40,8 @@ TEST_CASE("text alone counts up on every axis", "[positions][prompt]") {
   for (const Index axis : {0, 1, 2}) CHECK(axis_of(next, axis) == Row{5, 6});
 }
 
-TEST_CASE("a picture spans its merged grid, and text goes on above it", "[positions][prompt]") {
+TEST_CASE("prompt_positions: a picture spans its merged grid, and text goes on above it",
+          "[positions][prompt]") {
   // Qwen2-VL: text, an image of 4 x 6 patches merged 2 x 2 into 2 x 3 tokens, text.
   const auto prompt =
       posenc::prompt_positions({{.text = 3}, {.rows = 4, .cols = 6, .merge = 2}, {.text = 2}});
@@ -54,7 +55,7 @@ TEST_CASE("a picture spans its merged grid, and text goes on above it", "[positi
   for (const Index axis : {0, 1, 2}) CHECK(axis_of(next, axis) == Row{8, 9});
 }
 
-TEST_CASE("the example of the M-RoPE paper's code", "[positions][prompt]") {
+TEST_CASE("prompt_positions: the example of the M-RoPE paper's code", "[positions][prompt]") {
   // Video of 3 frames of 2 x 2 tokens, and 5 tokens of text, as get_rope_index documents it:
   //   t 0 0 0 0 1 1 1 1 2 2 2 2 | 3 4 5 6 7   h 0 0 1 1 ...   w 0 1 0 1 ...
   const auto prompt = posenc::prompt_positions({{.rows = 2, .cols = 2, .frames = 3}, {.text = 5}});
@@ -64,7 +65,7 @@ TEST_CASE("the example of the M-RoPE paper's code", "[positions][prompt]") {
   CHECK(prompt.rope_deltas[0] == 8 - 17);
 }
 
-TEST_CASE("frames may be far apart in time", "[positions][prompt]") {
+TEST_CASE("prompt_positions: frames may be far apart in time", "[positions][prompt]") {
   // Qwen2.5-VL documents one frame per second at 25 tokens per second: 0, 50, 100 at interval 50.
   const auto prompt = posenc::prompt_positions(
       {{.text = 1}, {.rows = 1, .cols = 2, .frames = 3, .frame_step = 50}, {.text = 1}});
@@ -84,7 +85,7 @@ TEST_CASE("frames may be far apart in time", "[positions][prompt]") {
   CHECK(axis_of(still.positions, 0) == Row{0, 0, 0});
 }
 
-TEST_CASE("times of frames are rounded down, or kept", "[positions][prompt]") {
+TEST_CASE("prompt_positions: times of frames are rounded down, or kept", "[positions][prompt]") {
   const auto prompt = [](FrameTimes times) {
     return posenc::prompt_positions(
         {{.text = 4},
@@ -112,7 +113,7 @@ TEST_CASE("times of frames are rounded down, or kept", "[positions][prompt]") {
   CHECK(kept.decode(22, 0).count() == 0);
 }
 
-TEST_CASE("a batch may have whole and half positions", "[positions][prompt]") {
+TEST_CASE("prompt_positions: a batch may have whole and half positions", "[positions][prompt]") {
   const PromptPart half{
       .rows = 1, .cols = 1, .frames = 2, .frame_step = 2.5, .frame_times = FrameTimes::Unrounded};
   // An image after the video starts at a half, too.
@@ -127,12 +128,13 @@ TEST_CASE("a batch may have whole and half positions", "[positions][prompt]") {
   CHECK(axis_of(next, 2, 1) == Row{5, 6});
 }
 
-TEST_CASE("text after a long video continues above the largest time", "[positions][prompt]") {
+TEST_CASE("prompt_positions: text after a long video continues above the largest time",
+          "[positions][prompt]") {
   const auto prompt = posenc::prompt_positions({{.rows = 1, .cols = 2, .frames = 6}, {.text = 1}});
   CHECK(prompt.positions.at(0, 12) == 6);  // not 2, after the longer side of a frame
 }
 
-TEST_CASE("prompts of a batch are padded to one length", "[positions][prompt]") {
+TEST_CASE("prompt_positions: prompts of a batch are padded to one length", "[positions][prompt]") {
   const std::vector<std::vector<PromptPart>> prompts{
       {{.text = 2}, {.rows = 2, .cols = 2}, {.text = 1}},
       {{.padding = 3}, {.text = 4}},
@@ -159,7 +161,8 @@ TEST_CASE("prompts of a batch are padded to one length", "[positions][prompt]") 
   CHECK(empty.rope_deltas == std::vector<double>{0});
 }
 
-TEST_CASE("parts that contradict themselves are rejected", "[positions][prompt][errors]") {
+TEST_CASE("prompt_positions: parts that contradict themselves are rejected",
+          "[positions][prompt][errors]") {
   const std::string name = "posenc::prompt_positions: ";
   const auto error = [](const PromptPart& part) {
     return message_of<ConfigError>([&] { posenc::prompt_positions({part}); });
@@ -228,7 +231,8 @@ TEST_CASE("parts that contradict themselves are rejected", "[positions][prompt][
             "all prompts must have the same number of tokens, padding included, but have 2 and 3");
 }
 
-TEST_CASE("chatglm stops the position and starts the block", "[positions][prompt]") {
+TEST_CASE("prompt_positions: chatglm stops the position and starts the block",
+          "[positions][prompt]") {
   const posenc::ChatGlmPrompt prompt{.context_length = 4, .mask_position = 2};
   const auto ids = posenc::chatglm_positions(prompt, 0, 8);
   CHECK(axis_of(ids, 0) == Row{0, 1, 2, 3, 2, 2, 2, 2});
@@ -239,7 +243,7 @@ TEST_CASE("chatglm stops the position and starts the block", "[positions][prompt
   }
 }
 
-TEST_CASE("chatglm's settings are required", "[positions][prompt][errors]") {
+TEST_CASE("prompt_positions: chatglm's settings are required", "[positions][prompt][errors]") {
   const std::string name = "posenc::chatglm_positions: ";
   const auto config = [](const posenc::ChatGlmPrompt& prompt) {
     return message_of<ConfigError>([&] { posenc::chatglm_positions(prompt, 0, 1); });

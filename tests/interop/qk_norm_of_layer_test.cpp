@@ -75,7 +75,7 @@ std::string error_of(const json& file) {
 
 }  // namespace
 
-TEST_CASE("config.json gives the norm of queries and keys", "[interop][hf][norm]") {
+TEST_CASE("qk_norm: config.json gives the norm of queries and keys", "[interop][hf][norm]") {
   const json eps = {{"rms_norm_eps", 1e-6}};
   CHECK(norm_of(config("qwen3", eps)) == QkNorm{QkNormOver::Head, QkNormWeight::Factor, 1e-6});
   CHECK(norm_of(config("qwen3_moe", eps)) == QkNorm{QkNormOver::Head, QkNormWeight::Factor, 1e-6});
@@ -87,7 +87,7 @@ TEST_CASE("config.json gives the norm of queries and keys", "[interop][hf][norm]
   CHECK(norm_of(config("llama", eps)) == QkNorm{});
 }
 
-TEST_CASE("a flag may switch the norm of queries and keys", "[interop][hf][norm]") {
+TEST_CASE("qk_norm: a flag may switch the norm of queries and keys", "[interop][hf][norm]") {
   const auto glm = [](const json& flag) {
     return norm_of(config("glm4_moe", {{"rms_norm_eps", 1e-5}, {"use_qk_norm", flag}}));
   };
@@ -98,7 +98,8 @@ TEST_CASE("a flag may switch the norm of queries and keys", "[interop][hf][norm]
                               "'use_qk_norm' in the configuration must be true or false");
 }
 
-TEST_CASE("norms that the module lacks, or that are unknown, are errors", "[interop][hf][norm]") {
+TEST_CASE("qk_norm: norms that the module lacks, or that are unknown, are errors",
+          "[interop][hf][norm]") {
   const std::string name = "posenc::qk_norm_of_layer: ";
   // Programs differ in the key that they read.
   CHECK(error_of(config("qwen3", {{"rms_norm_eps", 1e-6}, {"norm_eps", 1e-5}})) ==
@@ -128,7 +129,7 @@ TEST_CASE("norms that the module lacks, or that are unknown, are errors", "[inte
   CHECK_THROWS_AS(qk_norm_of_layer(read_hf_config(config("qwen3")), 4), ConfigError);
 }
 
-TEST_CASE("a GGUF file gives the norm of queries and keys", "[interop][gguf][norm]") {
+TEST_CASE("qk_norm: a GGUF file gives the norm of queries and keys", "[interop][gguf][norm]") {
   const auto norm = [](const std::string& architecture) {
     support::GgufWriter writer;
     writer.architecture(architecture)
@@ -147,7 +148,7 @@ TEST_CASE("a GGUF file gives the norm of queries and keys", "[interop][gguf][nor
   CHECK_THROWS_AS(norm("maincoder"), ConfigError);
 }
 
-TEST_CASE("norms of other kinds are described", "[interop][hf][norm]") {
+TEST_CASE("qk_norm: norms of other kinds are described", "[interop][hf][norm]") {
   const auto llama4 = described(config("llama4_text"));
   REQUIRE(llama4);
   CHECK(llama4->kind == LayerQkNormKind::Rms);
@@ -171,7 +172,7 @@ TEST_CASE("norms of other kinds are described", "[interop][hf][norm]") {
         QkNorm{QkNormOver::Head, QkNormWeight::Factor, 1e-5});
 }
 
-TEST_CASE("a key may choose the kind of the norm", "[interop][hf][norm]") {
+TEST_CASE("qk_norm: a key may choose the kind of the norm", "[interop][hf][norm]") {
   const auto molmo2 = [](const json& kind) {
     return described(
         config("molmo2_text",
@@ -195,7 +196,7 @@ TEST_CASE("a key may choose the kind of the norm", "[interop][hf][norm]") {
   CHECK_FALSE(described(config("bailing_moe_v2", {{"rope_theta", 10000}, {"rotary_dim", 64}})));
 }
 
-TEST_CASE("every file of examples/configs gives a norm", "[interop][hf][norm]") {
+TEST_CASE("qk_norm: every file of examples/configs gives a norm", "[interop][hf][norm]") {
   const std::map<std::string, QkNorm> norms = {
       {"gemma-3-4b.json", {QkNormOver::Head, QkNormWeight::FactorMinusOne, 1e-6}},
       {"qwen3-vl-2b.json", {QkNormOver::Head, QkNormWeight::Factor, 1e-6}}};
@@ -213,7 +214,7 @@ TEST_CASE("every file of examples/configs gives a norm", "[interop][hf][norm]") 
   CHECK(files >= 10);
 }
 
-TEST_CASE("the norm of every type is known, or the type is listed", "[interop][norm]") {
+TEST_CASE("qk_norm: the norm of every type is known, or the type is listed", "[interop][norm]") {
   auto known = names_of(posenc::detail::hf_qk_norms);
   posenc::detail::for_each_name(posenc::detail::hf_unknown_qk_norms, [&](std::string_view name) {
     INFO(name);
@@ -228,7 +229,8 @@ TEST_CASE("the norm of every type is known, or the type is listed", "[interop][n
   CHECK(described == names_of(posenc::detail::gguf_architectures));
 }
 
-TEST_CASE("the default epsilon of every class that was found is known", "[interop][hf][norm]") {
+TEST_CASE("qk_norm: the default epsilon of every class that was found is known",
+          "[interop][hf][norm]") {
   CHECK(read_hf_config(config("llama")).norm_epsilon == 1e-6);
   CHECK(read_hf_config(config("glm", {{"head_dim", 128}})).norm_epsilon == 1.5625e-7);
   CHECK(read_hf_config(config("gpt_neox")).norm_epsilon == 1e-5);
@@ -253,7 +255,7 @@ TEST_CASE("the default epsilon of every class that was found is known", "[intero
   }
 }
 
-TEST_CASE("a GGUF file may lack the tensors of a norm", "[interop][gguf][norm]") {
+TEST_CASE("qk_norm: a GGUF file may lack the tensors of a norm", "[interop][gguf][norm]") {
   const auto norm = [](const std::string& architecture, const std::vector<std::string>& tensors,
                        std::uint32_t experts = 0) {
     support::GgufWriter writer;

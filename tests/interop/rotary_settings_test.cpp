@@ -51,7 +51,7 @@ bool same(const Heads& a, const Heads& b) {
 
 }  // namespace
 
-TEST_CASE("settings make the rope that they describe", "[interop]") {
+TEST_CASE("RotarySettings: settings make the rope that they describe", "[interop]") {
   const posenc::Rope<posenc::HalfRotate> half(Unscaled{.rotary_dim = 64, .base = 10000}, 32);
   const auto positions = posenc::Positions::range(5, 3);
   CHECK(same(rotated(rope(plain), positions, 96), rotated(half, positions, 96)));
@@ -65,7 +65,7 @@ TEST_CASE("settings make the rope that they describe", "[interop]") {
   CHECK_FALSE(same(rotated(rope(neighbours), positions, 96), rotated(half, positions, 96)));
 }
 
-TEST_CASE("settings on several axes and in halves keep their form", "[interop]") {
+TEST_CASE("RotarySettings: settings on several axes and in halves keep their form", "[interop]") {
   CHECK(rope(presets::model("qwen2_vl_2b")).axis_count() == 3);
   CHECK(rope(presets::model("chatglm_6b")).axis_count() == 2);
   CHECK(rope(presets::model("chatglm_6b")).rotary_dim() == 128);
@@ -74,7 +74,8 @@ TEST_CASE("settings on several axes and in halves keep their form", "[interop]")
         Approx(1.8739).epsilon(1e-4));
 }
 
-TEST_CASE("an index that begins anew on every axis makes ropes side by side", "[interop]") {
+TEST_CASE("RotarySettings: an index that begins anew on every axis makes ropes side by side",
+          "[interop]") {
   RotarySettings settings{.rule = Unscaled{.rotary_dim = 128, .base = 10000},
                           .pairing = PairingKind::Interleaved,
                           .head_dim = 128,
@@ -104,7 +105,7 @@ TEST_CASE("an index that begins anew on every axis makes ropes side by side", "[
     CHECK(turns[i] == posenc::detail::exact_inv_freq(half)[i / 2]);
 }
 
-TEST_CASE("rules that depend on the length ask for it", "[interop]") {
+TEST_CASE("RotarySettings: rules that depend on the length ask for it", "[interop]") {
   RotarySettings dynamic = plain;
   dynamic.rule = posenc::DynamicNtkScaling{
       .rotary_dim = 64, .base = 10000, .factor = 2, .original_max_position = 4096};
@@ -119,7 +120,7 @@ TEST_CASE("rules that depend on the length ask for it", "[interop]") {
   CHECK_THROWS_AS(frequencies(dynamic, -1), posenc::PositionError);
 }
 
-TEST_CASE("the float32 pipeline is chosen by name", "[interop]") {
+TEST_CASE("RotarySettings: the float32 pipeline is chosen by name", "[interop]") {
   using posenc::AnglePolicy;
   const posenc::Rope<posenc::HalfRotate> expected(
       posenc::hf_float32_frequencies(Unscaled{.rotary_dim = 64, .base = 10000}), 32, {},
@@ -136,7 +137,7 @@ TEST_CASE("the float32 pipeline is chosen by name", "[interop]") {
                                "pipeline for this rule"));
 }
 
-TEST_CASE("settings that cannot be right are refused", "[interop]") {
+TEST_CASE("RotarySettings: invalid settings are rejected", "[interop]") {
   check_rejected([](auto& s) { s.rule = {}; }, "RotarySettings: rule must be set");
   check_rejected([](auto& s) { s.pairing.reset(); }, "RotarySettings: pairing must be set");
   const std::string head =

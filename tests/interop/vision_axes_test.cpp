@@ -17,7 +17,7 @@ using spelled_axes::repeated;
 using spelled_axes::spelled;
 using support::message_of;
 
-TEST_CASE("vision encodings begin the index of their frequencies anew on each axis", "[axes]") {
+TEST_CASE("vision_axes: the index of frequencies begins anew on each axis", "[axes]") {
   const posenc::VisionRope settings{.head_dim = 80, .base = 10000};
   for (const auto& axial : {posenc::qwen2_vl_vision(settings), posenc::llama4_vision(settings),
                             posenc::rope_vit_axial(settings)}) {
@@ -40,7 +40,8 @@ TEST_CASE("vision encodings begin the index of their frequencies anew on each ax
   CHECK(uneven.frequencies.inv_freq()[34] == 1);
 }
 
-TEST_CASE("Llama 4 counts patches from 1, and puts the class token last", "[positions]") {
+TEST_CASE("vision_axes: Llama 4 counts patches from 1, and puts the class token last",
+          "[positions]") {
   const auto grid = posenc::llama4_grid(2, 3);
   const double columns[] = {1, 2, 3, 1, 2, 3, 0}, rows[] = {1, 1, 1, 2, 2, 2, 0};
   REQUIRE(grid.count() == 7);
@@ -53,7 +54,7 @@ TEST_CASE("Llama 4 counts patches from 1, and puts the class token last", "[posi
         "posenc::llama4_grid: extents must not be negative but are [-1, 3]");
 }
 
-TEST_CASE("settings of vision encodings that cannot be are rejected", "[axes][errors]") {
+TEST_CASE("vision_axes: invalid settings are rejected", "[axes][errors]") {
   const auto error = [](const auto& call) { return message_of<ConfigError>(call); };
   CHECK(error([] { posenc::qwen2_vl_vision({.head_dim = 6, .base = 100}); }) ==
         "posenc::qwen2_vl_vision: head_dim must be divisible by 4 and at least 4 but is 6");

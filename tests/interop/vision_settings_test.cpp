@@ -17,7 +17,7 @@ using posenc::PatchTable;
 using posenc::VisionRotary;
 using posenc::VisionSettings;
 
-TEST_CASE("settings of towers that cannot be right are refused", "[interop][vision]") {
+TEST_CASE("VisionSettings: invalid settings of towers are rejected", "[interop][vision]") {
   const auto validation_error = [](auto&& change) {
     VisionSettings tower{.model_type = "siglip_vision_model",
                          .layer_count = 27,
@@ -42,7 +42,8 @@ TEST_CASE("settings of towers that cannot be right are refused", "[interop][visi
         std::string::npos);
 }
 
-TEST_CASE("the rotation of a tower has the pairing and the axes of its form", "[interop][vision]") {
+TEST_CASE("VisionSettings: the rotation of a tower has the pairing and the axes of its form",
+          "[interop][vision]") {
   using Form = posenc::VisionRotaryForm;
   // Channel 0 turns with channel 1 if interleaved, with channel 4 if half of the head is apart, and
   // with channel 2 if halves of the head turn by an axis each.
@@ -65,7 +66,8 @@ TEST_CASE("the rotation of a tower has the pairing and the axes of its form", "[
   }
 }
 
-TEST_CASE("towers without a rotation, or that are not read, have no rope", "[interop][vision]") {
+TEST_CASE("VisionSettings: towers without a rotation, or that are not read, have no rope",
+          "[interop][vision]") {
   const auto error = [](const VisionSettings& tower) {
     return support::message_of<ConfigError>([&] { posenc::rope(tower); });
   };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests that diagonals of a table are copied and looked up alike on every tier.
 #include "simd/tiers.hpp"
 #include <posenc/kernels/diagonals.hpp>
 
@@ -8,7 +9,7 @@
 
 namespace diagonals_test {
 
-TEMPLATE_LIST_TEST_CASE("diagonals of a table become rows on every tier", "[attention][simd]",
+TEMPLATE_LIST_TEST_CASE("diagonals: of a table become rows on every tier", "[attention][simd]",
                         tiers::Packs) {
   using P = typename TestType::P;
   using T = typename TestType::Real;
@@ -27,8 +28,8 @@ TEMPLATE_LIST_TEST_CASE("diagonals of a table become rows on every tier", "[atte
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("places are looked up, near ones and far ones", "[attention][simd]",
-                        tiers::Packs) {
+TEMPLATE_LIST_TEST_CASE("diagonals: places are looked up, near ones and far ones",
+                        "[attention][simd]", tiers::Packs) {
   using P = typename TestType::P;
   using T = typename TestType::Real;
   INFO(TestType::Tier::name);

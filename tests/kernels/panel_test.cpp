@@ -65,7 +65,8 @@ const Index extents[]{0, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32};
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("rows go into lanes and come back", "[attention][cache]", Ways) {
+TEMPLATE_LIST_TEST_CASE("pack_panel: rows go into lanes and come back", "[attention][cache]",
+                        Ways) {
   using S = typename TestType::S;
   using T = typename TestType::T;
   using Tier = typename TestType::Tier;
@@ -104,7 +105,8 @@ TEMPLATE_LIST_TEST_CASE("rows go into lanes and come back", "[attention][cache]"
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("a row alone goes the way of one among many", "[attention][cache]", Ways) {
+TEMPLATE_LIST_TEST_CASE("pack_panel: a single row has the bits of one among many",
+                        "[attention][cache]", Ways) {
   using S = typename TestType::S;
   using T = typename TestType::T;
   using Tier = typename TestType::Tier;
@@ -127,7 +129,7 @@ TEMPLATE_LIST_TEST_CASE("a row alone goes the way of one among many", "[attentio
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("values are padded with zeros", "[attention][cache]", Ways) {
+TEMPLATE_LIST_TEST_CASE("pack_panel: values are padded with zeros", "[attention][cache]", Ways) {
   using S = typename TestType::S;
   using T = typename TestType::T;
   using Tier = typename TestType::Tier;
@@ -150,7 +152,7 @@ TEMPLATE_LIST_TEST_CASE("values are padded with zeros", "[attention][cache]", Wa
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("values that are not finite are noticed wherever they are",
+TEMPLATE_LIST_TEST_CASE("pack_panel: values that are not finite are noticed wherever they are",
                         "[attention][cache]", Ways) {
   using S = typename TestType::S;
   using T = typename TestType::T;
@@ -179,8 +181,8 @@ TEMPLATE_LIST_TEST_CASE("values that are not finite are noticed wherever they ar
                       std::numeric_limits<double>::infinity()));
 }
 
-TEMPLATE_LIST_TEST_CASE("columns of a matrix are packed into the first lanes", "[kernels][panel]",
-                        tiers::All) {
+TEMPLATE_LIST_TEST_CASE("pack_panel: columns of a matrix are packed into the first lanes",
+                        "[kernels][panel]", tiers::All) {
   INFO(TestType::name);
   constexpr Index dim = 3, stride = 37;
   const auto columns = random_rows<float>(dim * stride, 6);

@@ -63,8 +63,8 @@ std::vector<SomeTile> some_tiles() {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("panel products are chains over the channels", "[attention][kernels]",
-                        tiers::Packs) {
+TEMPLATE_LIST_TEST_CASE("products: panel products are chains over the channels",
+                        "[attention][kernels]", tiers::Packs) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
   for (const Index dim : {1, 2, 17, 64}) {
@@ -112,7 +112,7 @@ TEMPLATE_LIST_TEST_CASE("panel products are chains over the channels", "[attenti
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("weighted sums are chains over the lanes", "[attention][kernels]",
+TEMPLATE_LIST_TEST_CASE("products: weighted sums are chains over the lanes", "[attention][kernels]",
                         tiers::Packs) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
@@ -176,7 +176,7 @@ TEMPLATE_LIST_TEST_CASE("weighted sums are chains over the lanes", "[attention][
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("weighted sums without an old factor are those added to 0",
+TEMPLATE_LIST_TEST_CASE("products: weighted sums without an old factor are those added to 0",
                         "[attention][kernels]", tiers::Packs) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
@@ -207,7 +207,7 @@ TEMPLATE_LIST_TEST_CASE("weighted sums without an old factor are those added to 
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("weighted sums of pairs are chains over the lanes",
+TEMPLATE_LIST_TEST_CASE("products: weighted sums of pairs are chains over the lanes",
                         "[attention][kernels][bfloat16]", tiers::FloatPacks) {
   using Tier = typename TestType::Tier;
   using S = posenc::Bfloat16;

@@ -43,7 +43,8 @@ struct Owned {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("a strip's exponentials and sums", "[attention][softmax]", tiers::Packs) {
+TEMPLATE_LIST_TEST_CASE("softmax: a strip's exponentials and sums", "[attention][softmax]",
+                        tiers::Packs) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
   support::Random random(1);
@@ -101,7 +102,8 @@ TEMPLATE_LIST_TEST_CASE("a strip's exponentials and sums", "[attention][softmax]
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("sums of two tiles become one", "[attention][softmax]", tiers::Packs) {
+TEMPLATE_LIST_TEST_CASE("softmax: sums of two tiles become one", "[attention][softmax]",
+                        tiers::Packs) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
   constexpr Index rows = 21, dim = 16;

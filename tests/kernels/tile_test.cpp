@@ -11,28 +11,29 @@ using posenc::Index;
 using posenc::detail::KeyRange;
 using posenc::detail::padded_value_dim;
 
-TEST_CASE("rows of values are the least number of whole lines of floats", "[attention][tile]") {
+TEST_CASE("tile: rows of values are the least number of whole lines of floats",
+          "[attention][tile]") {
   for (Index dim = 1; dim <= 300; ++dim) {
     const Index padded = padded_value_dim(dim);
     CHECK((padded >= dim && padded - dim < 16 && padded % 16 == 0));
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("vectors divide panels and rows of values", "[attention][tile]",
+TEMPLATE_LIST_TEST_CASE("tile: vectors divide panels and rows of values", "[attention][tile]",
                         tiers::Packs) {
   using P = typename TestType::P;
   CHECK(posenc::detail::panel_lanes % P::width == 0);
   CHECK(posenc::detail::value_padding % P::width == 0);
 }
 
-TEST_CASE("ranges of keys", "[attention][tile]") {
+TEST_CASE("tile: ranges of keys", "[attention][tile]") {
   CHECK(KeyRange{}.empty());
   CHECK(KeyRange{7, 7}.empty());
   CHECK(KeyRange{9, 7}.empty());
   CHECK(!KeyRange{7, 8}.empty());
 }
 
-TEST_CASE("a cache has whole tiles, as its documentation says", "[attention][tile]") {
+TEST_CASE("tile: a cache has whole tiles, as its documentation says", "[attention][tile]") {
   const posenc::KvCache<float> cache(
       {.sequences = 2, .kv_heads = 3, .head_dim = 5, .value_dim = 17, .capacity = 129});
   // Keys [2][3][256 / 32][5][32], values [2][3][256][32], and the tables that locate them.

@@ -66,8 +66,9 @@ void run_in_chunks(Decoding<T>& d, Index chunk, Place place) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("decoding over several tiles is bit-identical to prefill", "[attention][bits]",
-                   float, Eigen::bfloat16) {
+TEMPLATE_TEST_CASE(
+    "attention over KvCache: decoding over several tiles is bit-identical to prefill",
+    "[attention][bits]", float, Eigen::bfloat16) {
   using T = TestType;
   std::size_t turn = 0;
   for (const Variant& variant : attention_test::variants()) {

@@ -30,7 +30,7 @@ using ComputeOnTiers = tiers::Joined<tiers::AllWith<float>, tiers::AllWith<doubl
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("attention over a cache is bit-identical to tensors on every tier",
+TEMPLATE_LIST_TEST_CASE("attention over KvCache: bit-identical to tensors on every tier",
                         "[attention][cache][tiers]", OnTiers) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
@@ -51,8 +51,10 @@ TEMPLATE_LIST_TEST_CASE("attention over a cache is bit-identical to tensors on e
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("few cached keys of many heads are bit-identical to tensors on every tier",
-                        "[attention][cache][tiers]", OnTiers) {
+TEMPLATE_LIST_TEST_CASE(
+    "attention over KvCache: few cached keys of many heads are bit-identical to tensors on every "
+    "tier",
+    "[attention][cache][tiers]", OnTiers) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;
   struct Heads {
@@ -105,7 +107,7 @@ TEMPLATE_LIST_TEST_CASE("few cached keys of many heads are bit-identical to tens
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("Linear keeps its bound on every tier in both orders",
+TEMPLATE_LIST_TEST_CASE("Linear: keeps its bound on every tier in both orders",
                         "[attention][linear][tiers]", ComputeOnTiers) {
   using T = typename TestType::Real;
   using Tier = typename TestType::Tier;

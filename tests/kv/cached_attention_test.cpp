@@ -80,8 +80,9 @@ void round_keys(attention_test::Case<T>& c) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("decoding and prefill over a cache are bit-identical to tensors",
-                   "[attention][cache][bits]", float, Eigen::bfloat16) {
+TEMPLATE_TEST_CASE(
+    "attention over KvCache: decoding and prefill over a cache are bit-identical to tensors",
+    "[attention][cache][bits]", float, Eigen::bfloat16) {
   using T = TestType;
   for (const Variant& variant : attention_test::variants()) {
     Decoding<T> whole(variant), cut(variant);
@@ -99,7 +100,7 @@ TEMPLATE_TEST_CASE("decoding and prefill over a cache are bit-identical to tenso
   }
 }
 
-TEMPLATE_TEST_CASE("a ring is bit-identical to tensors within its window",
+TEMPLATE_TEST_CASE("attention over KvCache: a ring is bit-identical to tensors within its window",
                    "[attention][cache][bits]", float, Eigen::bfloat16) {
   using T = TestType;
   for (const Variant& variant : attention_test::variants()) {
@@ -120,8 +121,9 @@ TEMPLATE_TEST_CASE("a ring is bit-identical to tensors within its window",
   }
 }
 
-TEMPLATE_TEST_CASE("float queries over a 16-bit cache are bit-identical to rounded keys",
-                   "[attention][cache][bits]", Eigen::half, Eigen::bfloat16) {
+TEMPLATE_TEST_CASE(
+    "attention over KvCache: float queries over a 16-bit cache are bit-identical to rounded keys",
+    "[attention][cache][bits]", Eigen::half, Eigen::bfloat16) {
   using S = TestType;
   for (const Variant& variant : attention_test::variants()) {
     INFO(variant.name);
@@ -137,7 +139,8 @@ TEMPLATE_TEST_CASE("float queries over a 16-bit cache are bit-identical to round
   }
 }
 
-TEST_CASE("a cache of double supports double queries", "[attention][cache][bits]") {
+TEST_CASE("attention over KvCache: a cache of double supports double queries",
+          "[attention][cache][bits]") {
   const Variant& variant = attention_test::variants().back();
   Decoding<double> whole(variant), cut(variant);
   whole.prefill();
@@ -149,7 +152,8 @@ TEST_CASE("a cache of double supports double queries", "[attention][cache][bits]
   CHECK(same_bits(cut.lse.view(), whole.lse.view()));
 }
 
-TEST_CASE("each batch row reads its own sequence at its own length", "[attention][cache]") {
+TEST_CASE("attention over KvCache: each batch row reads its own sequence at its own length",
+          "[attention][cache]") {
   constexpr Index heads = 4, kv_heads = 2, dim = 8, queries = 3;
   support::Random random(1);
   KvCache<float> cache({.sequences = 3, .kv_heads = kv_heads, .head_dim = dim, .capacity = 300});
@@ -172,7 +176,7 @@ TEST_CASE("each batch row reads its own sequence at its own length", "[attention
   }
 }
 
-TEST_CASE("removed keys have no effect", "[attention][cache]") {
+TEST_CASE("attention over KvCache: removed keys have no effect", "[attention][cache]") {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   constexpr Index dim = 8;
   const posenc::KvCacheConfig config{
@@ -196,7 +200,8 @@ TEST_CASE("removed keys have no effect", "[attention][cache]") {
   CHECK(support::same_bits(out.view(), want.view()));
 }
 
-TEST_CASE("offsets of packed queries are read to their end alone", "[attention][cache]") {
+TEST_CASE("attention over KvCache: offsets of packed queries are read to their end alone",
+          "[attention][cache]") {
   constexpr Index dim = 4;
   KvCache<float> cache({.sequences = 2, .kv_heads = 1, .head_dim = dim, .capacity = 100});
   support::Random random(4);
@@ -213,7 +218,7 @@ TEST_CASE("offsets of packed queries are read to their end alone", "[attention][
                         {.causal = Causal::No, .window = {.left = 1}, .cu_seqlens_q = packed}));
 }
 
-TEST_CASE("attention over a cache rejects invalid calls", "[attention][cache][errors]") {
+TEST_CASE("attention over KvCache: rejects invalid calls", "[attention][cache][errors]") {
   constexpr Index dim = 8;
   KvCache<float> cache({.sequences = 2, .kv_heads = 2, .head_dim = dim, .capacity = 100});
   support::Random random(3);
@@ -251,7 +256,8 @@ TEST_CASE("attention over a cache rejects invalid calls", "[attention][cache][er
         rule);
 }
 
-TEST_CASE("a ring rejects windows that reach evicted keys", "[attention][cache][errors]") {
+TEST_CASE("attention over KvCache: a ring rejects windows that reach evicted keys",
+          "[attention][cache][errors]") {
   constexpr Index dim = 8;
   KvCache<float> ring({.sequences = 2, .kv_heads = 1, .head_dim = dim, .window = 10});
   support::Random random(4);

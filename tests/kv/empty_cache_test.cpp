@@ -51,7 +51,7 @@ posenc::KvCache<float> make_cache(bool has_pool, bool is_ring, const posenc::KvB
 
 }  // namespace
 
-TEST_CASE("attending before append() is an error", "[attention]") {
+TEST_CASE("attention over KvCache: attending before append() is an error", "[attention]") {
   auto cache = make_cache(false, false, posenc::KvBlockPool({.byte_limit = 1}));
   Heads<float> k(1, 2, 2, 1), v(1, 2, 2, 3), q(2, 3, 2, 1), out(2, 3, 2, 3);
   fill(k, 1);
@@ -93,7 +93,8 @@ TEST_CASE("attending before append() is an error", "[attention]") {
             .find("sequence 0 of the cache has 0 keys for 1 queries") != std::string::npos);
 }
 
-TEST_CASE("a cache without keys gives zeros to aligned queries", "[attention]") {
+TEST_CASE("attention over KvCache: a cache without keys gives zeros to aligned queries",
+          "[attention]") {
   const posenc::KvBlockPool pool({.byte_limit = std::size_t{1} << 24});
   for (const bool has_pool : {false, true}) {
     for (const bool is_ring : {false, true}) {
@@ -122,7 +123,8 @@ TEST_CASE("a cache without keys gives zeros to aligned queries", "[attention]") 
   }
 }
 
-TEST_CASE("packed queries attend to sequences with and without keys", "[attention]") {
+TEST_CASE("attention over KvCache: packed queries attend to sequences with and without keys",
+          "[attention]") {
   const posenc::KvBlockPool pool({.byte_limit = std::size_t{1} << 24});
   for (const bool has_pool : {false, true}) {
     auto cache = make_cache(has_pool, false, pool);
@@ -150,7 +152,7 @@ TEST_CASE("packed queries attend to sequences with and without keys", "[attentio
   }
 }
 
-TEST_CASE("an append may have no keys", "[attention]") {
+TEST_CASE("attention over KvCache: an append may have no keys", "[attention]") {
   const posenc::KvBlockPool pool({.byte_limit = std::size_t{1} << 24});
   for (const bool has_pool : {false, true}) {
     for (const bool is_ring : {false, true}) {
@@ -194,7 +196,7 @@ TEST_CASE("an append may have no keys", "[attention]") {
   }
 }
 
-TEST_CASE("biases accept any extent of 0", "[attention]") {
+TEST_CASE("bias over KvCache: accepts any extent of 0", "[attention]") {
   // Bits of `zeros`: batch, queries, keys, heads, kv_heads, dim, value_dim, width of the relative
   // queries.
   for (unsigned zeros = 0; zeros < 256; ++zeros) {
@@ -273,7 +275,7 @@ TEST_CASE("biases accept any extent of 0", "[attention]") {
   }
 }
 
-TEST_CASE("a relative table has at least one row", "[attention]") {
+TEST_CASE("RelativeBias over KvCache: a table has at least one row", "[attention]") {
   Heads<float> q(1, 3, 1, 0), table(1, 0, 1, 0);
   const posenc::RelativeBias<float> bias{.table = {table.view().data, 1, 0, 1, 0},
                                          .index = {.order = posenc::RelativeOrder::QueryMinusKey,
@@ -284,7 +286,8 @@ TEST_CASE("a relative table has at least one row", "[attention]") {
                                           {.causal = Causal::No}, bias));
 }
 
-TEST_CASE("the smallest module accepts any number of tokens", "[attention]") {
+TEST_CASE("MultiHeadAttention over KvCache: the smallest module accepts any number of tokens",
+          "[attention]") {
   posenc::MultiHeadAttention<float> module({.model_dim = 1, .heads = 1});
   module.randomize(1);
   module.output_projection.bias.fill(0.5F);

@@ -176,7 +176,7 @@ struct Step {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a cache on a pool equals one that owns its memory after any calls",
+TEMPLATE_TEST_CASE("KvBlockPool: a cache on a pool equals one that owns its memory after any calls",
                    "[attention][cache][pool]", float, Eigen::bfloat16) {
   using S = TestType;
   support::Random random(4);
@@ -227,7 +227,8 @@ TEMPLATE_TEST_CASE("a cache on a pool equals one that owns its memory after any 
   }
 }
 
-TEST_CASE("memory is proportional to the number of stored keys", "[attention][cache][pool]") {
+TEST_CASE("KvBlockPool: memory is proportional to the number of stored keys",
+          "[attention][cache][pool]") {
   const KvBlockPool pool({no_limit});
   KvCache<Eigen::bfloat16> cache(full_cache(131072, 64), pool);
   CHECK(pool.bytes() == 0);
@@ -239,7 +240,8 @@ TEST_CASE("memory is proportional to the number of stored keys", "[attention][ca
   CHECK(cache.bytes() < 64 * 200);
 }
 
-TEST_CASE("a copied prefix is shared until one side writes", "[attention][cache][pool]") {
+TEST_CASE("KvBlockPool: a copied prefix is shared until one side writes",
+          "[attention][cache][pool]") {
   const KvBlockPool pool({no_limit});
   KvCache<float> cache(full_cache(1000, 3), pool);
   append(cache, 0, 300);
@@ -270,7 +272,7 @@ TEST_CASE("a copied prefix is shared until one side writes", "[attention][cache]
   CHECK(tile_of(cache, 1, 0, 1).keys == tile_of(cache, 2, 0, 1).keys);
 }
 
-TEST_CASE("erasing the end of a sequence does not write to a shared tile",
+TEST_CASE("KvBlockPool: erasing the end of a sequence does not write to a shared tile",
           "[attention][cache][pool]") {
   const KvBlockPool pool({no_limit});
   KvCache<float> cache(full_cache(200, 2), pool);
@@ -288,7 +290,8 @@ TEST_CASE("erasing the end of a sequence does not write to a shared tile",
   CHECK(!tile_of(cache, 0, 1, 0).finite);
 }
 
-TEST_CASE("an exhausted pool throws and changes nothing", "[attention][cache][pool][errors]") {
+TEST_CASE("KvBlockPool: an exhausted pool throws and changes nothing",
+          "[attention][cache][pool][errors]") {
   KvCache<float> any(full_cache(1), KvBlockPool({no_limit}));
   const std::size_t block = any.block_bytes();
   const std::string size = std::to_string(block), limit = std::to_string(4 * block);
@@ -340,7 +343,7 @@ TEST_CASE("an exhausted pool throws and changes nothing", "[attention][cache][po
         "posenc::KvBlockPool: byte_limit must be set");
 }
 
-TEST_CASE("caches keep their pool alive, and blocks return to their own pool",
+TEST_CASE("KvBlockPool: caches keep their pool alive, and blocks return to their own pool",
           "[attention][cache][pool]") {
   const KvBlockPool first({no_limit}), second({no_limit});
   KvCache<float> a(full_cache(1000), first), b(full_cache(1000), second);
@@ -364,7 +367,8 @@ TEST_CASE("caches keep their pool alive, and blocks return to their own pool",
   CHECK(first.blocks() == 0);
 }
 
-TEST_CASE("a moved pool remains the same pool on both sides", "[attention][cache][pool]") {
+TEST_CASE("KvBlockPool: a moved pool remains the same pool on both sides",
+          "[attention][cache][pool]") {
   KvBlockPool pool({no_limit});
   const KvBlockPool taken = std::move(pool);
   KvCache<float> cache(full_cache(500), pool);  // NOLINT(bugprone-use-after-move)
@@ -373,7 +377,8 @@ TEST_CASE("a moved pool remains the same pool on both sides", "[attention][cache
   CHECK(pool.blocks() == 1);
 }
 
-TEST_CASE("blocks return to the pool with their own size", "[attention][cache][pool]") {
+TEST_CASE("KvBlockPool: blocks return to the pool with their own size",
+          "[attention][cache][pool]") {
   const KvBlockPool pool({no_limit});
   KvCache<float> wide(full_cache(1000), pool);
   KvCache<float> narrow({.kv_heads = 1, .head_dim = 2, .capacity = 300}, pool);

@@ -18,7 +18,7 @@ using posenc::KvCache;
 using posenc::KvCacheConfig;
 using support::message_of;
 
-TEST_CASE("invalid settings of a cache are rejected", "[attention][cache][errors]") {
+TEST_CASE("KvCacheConfig: invalid settings of a cache are rejected", "[attention][cache][errors]") {
   const auto error = [](KvCacheConfig config) {
     return message_of<ConfigError>([&] { KvCache<float> cache(config); });
   };

@@ -22,7 +22,8 @@ using posenc::ShapeError;
 using support::Heads;
 using support::message_of;
 
-TEST_CASE("invalid calls name their rule and write nothing", "[attention][cache][errors]") {
+TEST_CASE("KvCache: invalid calls name their rule and write nothing",
+          "[attention][cache][errors]") {
   KvCache<float> cache(full_cache(256, 3)), small_ring(ring(10, 4));
   support::Random random(8);
   const auto some = [&](Index batch, Index n, Index h, Index d) {

@@ -74,8 +74,8 @@ bool same(const KvCache<S>& a, const KvCache<S>& b) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a restored ring equals the saved ring", "[attention][cache][ring]", float,
-                   Eigen::half, Eigen::bfloat16) {
+TEMPLATE_TEST_CASE("restore: a restored ring equals the saved ring", "[attention][cache][ring]",
+                   float, Eigen::half, Eigen::bfloat16) {
   using S = TestType;
   constexpr Index window = 40, max_append = 9;
   for (const Index n : {0, 1, 127, 128, 129, 255, 256, 300, 384, 1000}) {
@@ -105,7 +105,8 @@ TEMPLATE_TEST_CASE("a restored ring equals the saved ring", "[attention][cache][
   }
 }
 
-TEST_CASE("a ring continues from its last keys, wherever they begin", "[attention][cache][ring]") {
+TEST_CASE("restore: a ring continues from its last keys, wherever they begin",
+          "[attention][cache][ring]") {
   constexpr Index window = 40, max_append = 9;
   for (const Index n : {60, 130, 300}) {
     for (const Index forget : {1, 5, 11}) {
@@ -132,7 +133,7 @@ TEST_CASE("a ring continues from its last keys, wherever they begin", "[attentio
   }
 }
 
-TEST_CASE("a ring saved after a truncation, and a ring saved while empty",
+TEST_CASE("restore: a ring saved after a truncation, and a ring saved while empty",
           "[attention][cache][ring]") {
   KvCache<float> cache(ring(40, 9)), again(ring(40, 9));
   append(cache, 700, 9, 1);
@@ -152,7 +153,7 @@ TEST_CASE("a ring saved after a truncation, and a ring saved while empty",
   CHECK(support::same_bits(attend(again, 7, 40).view(), attend(cache, 7, 40).view()));
 }
 
-TEST_CASE("keys of a ring can be restored to a larger ring or to a cache without a window",
+TEST_CASE("restore: keys of a ring can be restored to a larger ring or to a cache without a window",
           "[attention][cache]") {
   KvCache<float> small(ring(40, 9)), large(ring(500, 100)), full(full_cache(300)),
       grown(full_cache(600));
@@ -170,7 +171,8 @@ TEST_CASE("keys of a ring can be restored to a larger ring or to a cache without
   CHECK(same(grown, full));
 }
 
-TEST_CASE("a rejected restore leaves the sequence unchanged", "[attention][cache][errors]") {
+TEST_CASE("restore: a rejected restore leaves the sequence unchanged",
+          "[attention][cache][errors]") {
   KvCache<float> rings(ring(40, 9, 2)), full(full_cache(128));
   append(rings, 300, 9, 1);
   append(full, 100, 100, 1);
@@ -212,7 +214,8 @@ TEST_CASE("a rejected restore leaves the sequence unchanged", "[attention][cache
   CHECK(rings.length(1) == Index{1} << 53);
 }
 
-TEST_CASE("a query that sees no restored key has probabilities of 0", "[kv_cache][restore]") {
+TEST_CASE("restore: a query that sees no restored key has probabilities of 0",
+          "[kv_cache][restore]") {
   KvCache<float> cache(ring(256, 1));
   auto k = some<float>(70, dim, 1), v = some<float>(70, value_dim, 2);
   cache.restore(0, 130, k.view(), v.view());  // begins inside of a tile
@@ -231,7 +234,7 @@ TEST_CASE("a query that sees no restored key has probabilities of 0", "[kv_cache
   }
 }
 
-TEST_CASE("scores of evicted keys are -inf", "[kv_cache][restore]") {
+TEST_CASE("restore: scores of evicted keys are -inf", "[kv_cache][restore]") {
   KvCache<float> cache(ring(256, 1));
   auto k = some<float>(70, dim, 1), v = some<float>(70, value_dim, 2);
   cache.restore(0, 130, k.view(), v.view());  // begins inside of a tile
@@ -251,7 +254,7 @@ TEST_CASE("scores of evicted keys are -inf", "[kv_cache][restore]") {
   }
 }
 
-TEST_CASE("a copy of a ring without keys has no contents from before its first key",
+TEST_CASE("restore: a copy of a ring without keys has no contents from before its first key",
           "[kv_cache][restore]") {
   KvCache<float> cache({.sequences = 2,
                         .kv_heads = heads,

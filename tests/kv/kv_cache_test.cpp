@@ -41,7 +41,7 @@ struct Given {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("appended keys and values can be copied out", "[attention][cache]",
+TEMPLATE_TEST_CASE("KvCache: appended keys and values can be copied out", "[attention][cache]",
                    (Given<float, float>), (Given<double, double>),
                    (Given<Eigen::half, Eigen::half>), (Given<Eigen::bfloat16, Eigen::bfloat16>),
                    (Given<Eigen::half, float>), (Given<Eigen::bfloat16, float>),
@@ -75,8 +75,8 @@ TEMPLATE_TEST_CASE("appended keys and values can be copied out", "[attention][ca
   }
 }
 
-TEMPLATE_TEST_CASE("any mixture of calls gives the contents of a plain list", "[attention][cache]",
-                   float, double, Eigen::half, Eigen::bfloat16) {
+TEMPLATE_TEST_CASE("KvCache: any mixture of calls gives the contents of a plain list",
+                   "[attention][cache]", float, double, Eigen::half, Eigen::bfloat16) {
   support::Random random(4);
   for (const auto kind : {CacheKind::Full, CacheKind::Ring, CacheKind::Pooled}) {
     CacheProgram<TestType> program(kind);
@@ -88,8 +88,8 @@ TEMPLATE_TEST_CASE("any mixture of calls gives the contents of a plain list", "[
   }
 }
 
-TEMPLATE_TEST_CASE("a context shift leaves the keys of a shorter context", "[attention][cache]",
-                   float, double, Eigen::bfloat16) {
+TEMPLATE_TEST_CASE("KvCache: a context shift leaves the keys of a shorter context",
+                   "[attention][cache]", float, double, Eigen::bfloat16) {
   using S = TestType;
   using Real = posenc::Compute<S>;
   const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = 8, .base = 10000});
@@ -130,7 +130,7 @@ TEMPLATE_TEST_CASE("a context shift leaves the keys of a shorter context", "[att
   CHECK(worst < 4 * support::rounding<S>(8));
 }
 
-TEST_CASE("keys are updated in place", "[attention][cache]") {
+TEST_CASE("KvCache: keys are updated in place", "[attention][cache]") {
   KvCache<float> cache(ring(150, 100));
   support::Random random(6);
   for (int i = 0; i < 7; ++i) {
@@ -160,7 +160,7 @@ TEST_CASE("keys are updated in place", "[attention][cache]") {
   }
 }
 
-TEST_CASE("a cache is a value", "[attention][cache]") {
+TEST_CASE("KvCache: is a value", "[attention][cache]") {
   support::Random random(7);
   auto k = Heads<float>::random(random, 1, 140, heads, dim);
   auto v = Heads<float>::random(random, 1, 140, heads, value_dim);
@@ -179,7 +179,8 @@ TEST_CASE("a cache is a value", "[attention][cache]") {
   CHECK(cache.length(0) == 0);
 }
 
-TEST_CASE("keys rotated in float are rounded once, by append or by rotate_into", "[cache]") {
+TEST_CASE("KvCache: keys rotated in float are rounded once, by append or by rotate_into",
+          "[cache]") {
   constexpr Index seq = 9;
   const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = 4, .base = 10000});
   const auto positions = posenc::Positions::range(100, seq);

@@ -46,7 +46,7 @@ void keep(Bytes& bytes, const KvCache<S>& cache) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a cache is bit-identical on every device", "[kv_cache][threads]", float,
+TEMPLATE_TEST_CASE("KvCache: is bit-identical on every device", "[kv_cache][threads]", float,
                    Eigen::bfloat16) {
   using S = TestType;
   const posenc::Rope<posenc::Interleaved> rope(
@@ -95,7 +95,8 @@ TEMPLATE_TEST_CASE("a cache is bit-identical on every device", "[kv_cache][threa
   });
 }
 
-TEST_CASE("threads change different sequences in one pool", "[kv_cache][pool][threads]") {
+TEST_CASE("KvBlockPool: threads change different sequences in one pool",
+          "[kv_cache][pool][threads]") {
   const posenc::KvBlockPool pool({std::size_t{1} << 30});
   const auto config = kv_cache_test::full_cache(1000, 4);
   KvCache<float> layer(config, pool), plain(config);
@@ -149,7 +150,7 @@ TEST_CASE("threads change different sequences in one pool", "[kv_cache][pool][th
   CHECK(pool.blocks() == 0);
 }
 
-TEST_CASE("merge is bit-identical on every device", "[merge][threads]") {
+TEST_CASE("merge: bit-identical on every device", "[merge][threads]") {
   constexpr Index batch = 2, seq = 9;
   support::check_same_on_all_devices([&](const auto&... device) {
     support::Random random(2);

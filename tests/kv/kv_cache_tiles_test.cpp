@@ -22,7 +22,7 @@ using posenc::HeadsView;
 using support::Heads;
 using support::to_double;
 
-TEST_CASE("the split of tokens into appends does not matter", "[attention][cache]") {
+TEST_CASE("KvCache: the split of tokens into appends does not matter", "[attention][cache]") {
   support::Random random(2);
   const Index n = 400;
   auto k = Heads<float>::random(random, 1, n, heads, dim);
@@ -45,7 +45,7 @@ TEST_CASE("the split of tokens into appends does not matter", "[attention][cache
   }
 }
 
-TEST_CASE("tiles start on cache lines and follow each other", "[attention][cache]") {
+TEST_CASE("KvCache: tiles start on cache lines and follow each other", "[attention][cache]") {
   const KvCache<Eigen::half> cache(full_cache(256, 3));
   for (Index sequence = 0; sequence < 3; ++sequence) {
     for (Index h = 0; h < heads; ++h) {
@@ -62,7 +62,7 @@ TEST_CASE("tiles start on cache lines and follow each other", "[attention][cache
   }
 }
 
-TEST_CASE("a ring holds the window of each of the last queries", "[attention][cache]") {
+TEST_CASE("KvCache: a ring holds the window of each of the last queries", "[attention][cache]") {
   for (const Index window : {1, 100, 128, 129, 300}) {
     for (const Index max_append : {1, 7, 128, 200}) {
       KvCache<float> cache(ring(window, max_append));
@@ -89,7 +89,7 @@ TEST_CASE("a ring holds the window of each of the last queries", "[attention][ca
   }
 }
 
-TEST_CASE("a tile is marked as non-finite until it is reset", "[attention][cache]") {
+TEST_CASE("KvCache: a tile is marked as non-finite until it is reset", "[attention][cache]") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   KvCache<Eigen::half> cache(ring(1, 128));
   REQUIRE(cache.capacity() == 256);
@@ -117,7 +117,7 @@ TEST_CASE("a tile is marked as non-finite until it is reset", "[attention][cache
   CHECK(tile_of(cache, 0, 0, 2).finite);
 }
 
-TEMPLATE_TEST_CASE("one token per append, with heads so large that they are padded",
+TEMPLATE_TEST_CASE("KvCache: one token per append, with heads so large that they are padded",
                    "[attention][cache]", float, double, Eigen::half, Eigen::bfloat16) {
   using S = TestType;
   constexpr Index tokens = 150, wide = 192, values = 130;

@@ -171,7 +171,7 @@ void step(support::Random& random, KvCache<float>& cache, Model& model, Index li
 
 }  // namespace
 
-TEST_CASE("a pool rejects exactly the calls that it has no memory for",
+TEST_CASE("KvBlockPool: rejects exactly the calls that it has no memory for",
           "[attention][cache][pool]") {
   support::Random random(6);
   for (const bool is_ring : {false, true}) {
@@ -194,7 +194,7 @@ TEST_CASE("a pool rejects exactly the calls that it has no memory for",
   }
 }
 
-TEST_CASE("the last holder of a shared block keeps it", "[attention][cache][pool]") {
+TEST_CASE("KvBlockPool: the last holder of a shared block keeps it", "[attention][cache][pool]") {
   const std::size_t bytes = KvCache<float>(config(false), KvBlockPool({no_limit})).block_bytes();
   for (const Index holders : {2, 3, 5}) {
     for (Index writers = 1; writers <= holders; ++writers) {

@@ -114,8 +114,9 @@ struct Caches {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a device that splits its work writes all keys, and one that fails none",
-                   "[attention][cache][threads]", float, Eigen::bfloat16) {
+TEMPLATE_TEST_CASE(
+    "KvCache: a device that splits its work writes all keys, and one that fails none",
+    "[attention][cache][threads]", float, Eigen::bfloat16) {
   using S = TestType;
   support::Random random(7);
   for (const auto kind : {CacheKind::Full, CacheKind::Ring, CacheKind::Pooled}) {
@@ -137,8 +138,8 @@ TEMPLATE_TEST_CASE("a device that splits its work writes all keys, and one that 
   }
 }
 
-TEMPLATE_TEST_CASE("an append that is not committed leaves no trace", "[attention][cache][ring]",
-                   float, Eigen::bfloat16) {
+TEMPLATE_TEST_CASE("KvCache: an append that is not committed leaves no trace",
+                   "[attention][cache][ring]", float, Eigen::bfloat16) {
   using S = TestType;
   support::Random random(8);
   posenc::detail::ScratchArenas memory;

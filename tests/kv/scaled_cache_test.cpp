@@ -168,7 +168,7 @@ class ScaledKeys {
 
 }  // namespace
 
-TEST_CASE("an 8-bit cache with scales attends as a cache of its decoded floats",
+TEST_CASE("KvCache: an 8-bit cache with scales attends as a cache of its decoded floats",
           "[attention][source]") {
   constexpr Index keys = 150, kv_heads = 2, heads = 4, dim = 20, value_dim = 9, queries = 3;
   using Tier = posenc::tier::Best;

@@ -144,11 +144,11 @@ struct Counting {
 
 }  // namespace
 
-TEST_CASE("additive laws catch an encoding that does not add", "[laws][!shouldfail]") {
+TEST_CASE("additive laws: catch an encoding that does not add", "[laws][!shouldfail]") {
   laws::check_additive<float>(Scaling{}, 4, Positions::range(0, 3));
 }
 
-TEST_CASE("additive laws catch an encoding that does not read positions", "[laws][!shouldfail]") {
+TEST_CASE("additive laws: catch an encoding that does not read positions", "[laws][!shouldfail]") {
   laws::check_additive<float>(Counting{}, 4, Positions::ids({5, 5}));
 }
 

@@ -135,8 +135,8 @@ TEMPLATE_TEST_CASE("bias laws: a user's bias", "[laws]", float, double) {
   laws::check_bias<TestType>(user::LogDistance{.strength = 0.3}, 3);
 }
 
-TEMPLATE_TEST_CASE("biases support scores of every element type", "[laws]", float, double,
-                   Eigen::half, Eigen::bfloat16) {
+TEMPLATE_TEST_CASE("bias laws: scores of every element type", "[laws]", float, double, Eigen::half,
+                   Eigen::bfloat16) {
   STATIC_REQUIRE(posenc::ScoreBias<posenc::NoBias, TestType>);
   STATIC_REQUIRE(posenc::ScoreBias<posenc::Alibi, TestType>);
   STATIC_REQUIRE(posenc::ScoreBias<posenc::T5Bias<TestType>, TestType>);
@@ -164,7 +164,7 @@ TEMPLATE_TEST_CASE("biases support scores of every element type", "[laws]", floa
   STATIC_REQUIRE(!posenc::LearnedTokenBias<posenc::Alibi, TestType, std::vector<double>>);
 }
 
-TEMPLATE_TEST_CASE("gradients of biases sum up over tiles", "[laws]", float, double) {
+TEMPLATE_TEST_CASE("gradients of biases: sum up over tiles", "[laws]", float, double) {
   const auto all = [](std::initializer_list<std::vector<double>> parts) {
     std::vector<double> numbers;
     for (const auto& part : parts) numbers.insert(numbers.end(), part.begin(), part.end());
@@ -207,7 +207,7 @@ TEMPLATE_TEST_CASE("gradients of biases sum up over tiles", "[laws]", float, dou
       posenc::WindowBias(posenc::table_view(window), {.rows = 3, .cols = 3}), 2, table_of);
 }
 
-TEST_CASE("gradients of other shapes are not added", "[laws][errors]") {
+TEST_CASE("gradients of biases: other shapes are not added", "[laws][errors]") {
   posenc::TableGradient table(3, 2);
   CHECK(support::message_of<posenc::ShapeError>([&] { table += posenc::TableGradient(2, 3); }) ==
         "posenc::TableGradient: the gradient to add must be [3, 2] but is [2, 3]");
@@ -225,11 +225,11 @@ TEST_CASE("gradients of other shapes are not added", "[laws][errors]") {
   CHECK(fire.c == 0);
 }
 
-TEST_CASE("bias laws catch a bias relative to the tile", "[laws][!shouldfail]") {
+TEST_CASE("bias laws: catch a bias relative to the tile", "[laws][!shouldfail]") {
   laws::check_bias<float>(user::TileRelative{}, 1);
 }
 
-TEST_CASE("bias laws catch a bias that replaces scores", "[laws][!shouldfail]") {
+TEST_CASE("bias laws: catch a bias that replaces scores", "[laws][!shouldfail]") {
   laws::check_bias<float>(user::Overwriting{}, 1);
 }
 

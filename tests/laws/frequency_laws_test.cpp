@@ -78,26 +78,26 @@ TEMPLATE_TEST_CASE("frequency laws: up to the trained length dynamic rules are p
   }
 }
 
-TEST_CASE("every rule that depends on the length has a plain one", "[laws]") {
+TEST_CASE("frequency laws: every rule that depends on the length has a plain one", "[laws]") {
   const auto has_plain = []<class Rule>(const Rule& rule) {
     return !posenc::LengthFrequencyRule<Rule> || requires { laws::plain(rule); };
   };
   std::apply([&](const auto&... rules) { CHECK((has_plain(rules) && ...)); }, All{});
 }
 
-TEST_CASE("frequency laws catch a frequency that rises", "[laws][!shouldfail]") {
+TEST_CASE("frequency laws: catch a frequency that rises", "[laws][!shouldfail]") {
   laws::check_falling(Frequencies::from_inv_freq(std::array{1.0, 0.5, 0.7}));
 }
 
-TEST_CASE("frequency laws catch a frequency that is negative", "[laws][!shouldfail]") {
+TEST_CASE("frequency laws: catch a frequency that is negative", "[laws][!shouldfail]") {
   laws::check_falling(Frequencies::from_inv_freq(std::array{1.0, -0.5}));
 }
 
-TEST_CASE("frequency laws catch a nonzero frequency after a zero one", "[laws][!shouldfail]") {
+TEST_CASE("frequency laws: catch a nonzero frequency after a zero one", "[laws][!shouldfail]") {
   laws::check_falling(Frequencies::from_inv_freq(std::array{1.0, 0.0, 0.5}));
 }
 
-TEST_CASE("frequency laws catch an attention factor that does not return to 1",
+TEST_CASE("frequency laws: catch an attention factor that does not return to 1",
           "[laws][!shouldfail]") {
   laws::check_unscaled(Frequencies::from_inv_freq(std::array{1.0, 0.01}, 1.25), 10000);
 }

@@ -139,15 +139,15 @@ constexpr posenc::YarnScaling yarn{
 
 }  // namespace
 
-TEST_CASE("rotary laws catch an inverse in place of the adjoint", "[laws][!shouldfail]") {
+TEST_CASE("rotary laws: catch an inverse in place of the adjoint", "[laws][!shouldfail]") {
   laws::check_rotary<float>(InverseForAdjoint(yarn), 8, 0, 8);
 }
 
-TEST_CASE("rotary laws catch scores of absolute positions", "[laws][!shouldfail]") {
+TEST_CASE("rotary laws: catch scores of absolute positions", "[laws][!shouldfail]") {
   laws::check_rotary<float>(KeysLeftAlone(yarn), 8, 0, 8);
 }
 
-TEST_CASE("rotary laws catch a slice that is too wide", "[laws][!shouldfail]") {
+TEST_CASE("rotary laws: catch a slice that is too wide", "[laws][!shouldfail]") {
   laws::check_rotary<float>(Rope<HalfRotate>(yarn), 8, 0, 6);
 }
 

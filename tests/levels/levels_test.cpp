@@ -102,7 +102,7 @@ double greatest_difference(const std::vector<T>& a, const std::vector<T>& b) {
 
 }  // namespace
 
-TEST_CASE("each unit reports what it was compiled for", "[levels]") {
+TEST_CASE("build_info: each unit reports what it was compiled for", "[levels]") {
   const LevelUnit plain = x86_64_unit();
   CHECK(std::string(plain.tier) == "sse2");
   CHECK(std::string(plain.level) == "sse2");
@@ -133,7 +133,7 @@ TEST_CASE("each unit reports what it was compiled for", "[levels]") {
   }
 }
 
-TEST_CASE("units with fma give the same bits", "[levels]") {
+TEST_CASE("POSENC_ABI_TAG: units with fma give the same bits", "[levels]") {
   const auto all = units(true, false);
   if (all.empty()) return;
   const Results expected(all.front());
@@ -151,7 +151,7 @@ TEST_CASE("units with fma give the same bits", "[levels]") {
   }
 }
 
-TEST_CASE("units without fma differ in the last places", "[levels]") {
+TEST_CASE("POSENC_ABI_TAG: units without fma differ in the last places", "[levels]") {
   const Results plain(x86_64_unit());
   for (const LevelUnit& unit : units(true, false)) {
     INFO(name(unit));
@@ -176,7 +176,8 @@ TEST_CASE("units without fma differ in the last places", "[levels]") {
   }
 }
 
-TEST_CASE("a unit's result does not depend on the units that ran before", "[levels]") {
+TEST_CASE("POSENC_ABI_TAG: a unit's result does not depend on the units that ran before",
+          "[levels]") {
   auto all = units(true, true);
   std::vector<Results> before;
   for (const LevelUnit& unit : all) before.emplace_back(unit);
@@ -186,7 +187,7 @@ TEST_CASE("a unit's result does not depend on the units that ran before", "[leve
   }
 }
 
-TEST_CASE("an error of one unit is caught in another", "[levels]") {
+TEST_CASE("Error: thrown by one unit is caught in another", "[levels]") {
   for (const LevelUnit& unit : units(true, true)) {
     INFO(name(unit));
     CHECK_THROWS_AS(unit.fail(), posenc::ConfigError);

@@ -158,7 +158,7 @@ void check_module(const std::string& name, Index model_dim, Index seq) {
 
 }  // namespace
 
-TEST_CASE("attention without memory writes nothing", "[memory][attention]") {
+TEST_CASE("attention without memory: writes nothing", "[memory][attention]") {
   const auto q = numbers(batch * queries * heads * dim, 1);
   const auto k = numbers(batch * keys * kv_heads * dim, 2);
   const auto table = numbers(32 * heads, 4);
@@ -227,7 +227,7 @@ TEST_CASE("attention without memory writes nothing", "[memory][attention]") {
   CHECK(failing_memory::watched_allocations() == 0);
 }
 
-TEST_CASE("attention without memory for packed sequences", "[memory][attention]") {
+TEST_CASE("attention without memory: packed sequences", "[memory][attention]") {
   const auto q = numbers(queries * heads * dim, 1), k = numbers(keys * kv_heads * dim, 2);
   const std::vector<float> nothing(q.size(), 7.0F);
   const std::vector<Index> cu_q{0, 3, queries}, cu_k{0, 100, keys};
@@ -240,7 +240,7 @@ TEST_CASE("attention without memory for packed sequences", "[memory][attention]"
         }) > 0);
 }
 
-TEST_CASE("attention over a cache without memory", "[memory][attention][cache]") {
+TEST_CASE("attention without memory: over a cache", "[memory][attention][cache]") {
   const auto q = numbers(batch * queries * heads * dim, 1);
   const Session<float> session{filled<float>(plain, keys, 60), std::vector<float>(q.size(), 7.0F)};
   const std::vector<Index> rows{0, 1};
@@ -259,7 +259,8 @@ TEST_CASE("attention over a cache without memory", "[memory][attention][cache]")
   CHECK(failing_memory::watched_allocations() == 0);
 }
 
-TEST_CASE("a ragged batch over a cache without memory", "[memory][attention][cache][mha]") {
+TEST_CASE("attention without memory: a ragged batch over a cache",
+          "[memory][attention][cache][mha]") {
   const auto q = numbers(queries * heads * dim, 1), x = numbers(queries * 32, 2);
   const std::vector<Index> rows{1, 0}, offsets{0, 1, queries};
   posenc::MultiHeadAttention<float> module(
@@ -290,7 +291,7 @@ TEST_CASE("a ragged batch over a cache without memory", "[memory][attention][cac
   }
 }
 
-TEST_CASE("merge allocates nothing", "[memory][merge]") {
+TEST_CASE("merge without memory: allocates nothing", "[memory][merge]") {
   const auto other = numbers(queries * heads * dim + queries * heads, 6);
   CHECK(check_calls("merge", numbers(queries * heads * dim + queries * heads, 5),
                     [&](std::vector<float>& x) {
@@ -304,7 +305,7 @@ TEST_CASE("merge allocates nothing", "[memory][merge]") {
                     }) == 0);
 }
 
-TEST_CASE("layers without memory", "[memory][linear]") {
+TEST_CASE("Linear without memory: writes nothing", "[memory][linear]") {
   constexpr Index rows = 300, in = 256, out = 256;
   const auto x = numbers(rows * in, 1), nothing = numbers(rows * out, 2);
   const auto check = [&](const std::string& name, auto layer) {
@@ -320,7 +321,8 @@ TEST_CASE("layers without memory", "[memory][linear]") {
   CHECK(check("FixedOrderLinear", posenc::FixedOrderLinear<float>(in, out, true)) > 0);
 }
 
-TEST_CASE("a module without memory leaves cache and output unchanged", "[memory][mha][cache]") {
+TEST_CASE("MultiHeadAttention without memory: cache and output are unchanged",
+          "[memory][mha][cache]") {
   check_module<posenc::Linear<float>>("Linear", 256, 140);
   check_module<posenc::Linear<float>>("Linear, a token", 32, 1);
   check_module<posenc::FixedOrderLinear<float>>("FixedOrderLinear", 32, 140);

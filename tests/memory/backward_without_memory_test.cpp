@@ -32,8 +32,7 @@ constexpr Index batch = 2, queries = 7, keys = 300, heads = 4, kv_heads = 2, dim
 
 }  // namespace
 
-TEST_CASE("attention's backward pass without memory writes nothing",
-          "[memory][attention][backward]") {
+TEST_CASE("attention_backward without memory: writes nothing", "[memory][attention][backward]") {
   const auto q = numbers(batch * queries * heads * dim, 1),
              k = numbers(batch * keys * kv_heads * dim, 2);
   const auto in = heads_view(q.data(), batch, queries, heads, dim);

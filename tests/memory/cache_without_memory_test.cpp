@@ -34,8 +34,7 @@ using posenc::Positions;
 
 constexpr Index keys = 300;
 
-TEST_CASE("calls on a cache without memory succeed completely or change nothing",
-          "[memory][cache]") {
+TEST_CASE("KvCache without memory: calls succeed completely or change nothing", "[memory][cache]") {
   using posenc::HeadsView;
   const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = dim, .base = 10000});
   const auto x = numbers(60 * kv_heads * dim, 5);
@@ -72,7 +71,8 @@ TEST_CASE("calls on a cache without memory succeed completely or change nothing"
   }
 }
 
-TEST_CASE("calls on gates without memory succeed completely or change nothing", "[memory][bias]") {
+TEST_CASE("ForgetGates without memory: calls succeed completely or change nothing",
+          "[memory][bias]") {
   const auto z = numbers(2 * 9 * heads, 5);
   posenc::ForgetGates gates(2, heads);
   gates.append(0, tokens_view(z.data(), 1, 4, heads));
@@ -109,7 +109,7 @@ TEST_CASE("calls on gates without memory succeed completely or change nothing", 
             state) > 0);
 }
 
-TEST_CASE("calls on a cache on a pool without memory succeed completely or change nothing",
+TEST_CASE("KvBlockPool without memory: calls on its caches succeed completely or change nothing",
           "[memory][cache]") {
   using posenc::HeadsView;
   const auto x = numbers(200 * kv_heads * dim, 5);

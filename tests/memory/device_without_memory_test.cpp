@@ -163,7 +163,7 @@ long check(const std::string& name, const Kind& kind, const Call& call, bool cou
 
 }  // namespace
 
-TEST_CASE("a device without memory leaves caches unchanged", "[memory][cache]") {
+TEST_CASE("Device without memory: caches are unchanged", "[memory][cache]") {
   const auto k = numbers(3 * most_tokens * kv_heads * dim, 5);
   auto v = numbers(3 * most_tokens * kv_heads * value_dim, 6);
   // Queries that see no token of the call must not read these values.
@@ -230,7 +230,7 @@ TEST_CASE("a device without memory leaves caches unchanged", "[memory][cache]") 
   }
 }
 
-TEST_CASE("a module on a device without memory leaves caches and tapes unchanged",
+TEST_CASE("Device without memory: caches and tapes of a module are unchanged",
           "[memory][mha][cache]") {
   constexpr Index model_dim = 32, seq = 5;
   posenc::MultiHeadAttention<float> module({.model_dim = model_dim,

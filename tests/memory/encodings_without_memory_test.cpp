@@ -62,7 +62,7 @@ Positions table_of_positions() {
 
 }  // namespace
 
-TEST_CASE("rotations without memory", "[memory][rotary]") {
+TEST_CASE("rotate without memory: writes nothing", "[memory][rotary]") {
   const Unscaled rule{.rotary_dim = dim, .base = 10000};
   const posenc::Rope<posenc::HalfRotate> rope(rule);
   const posenc::Rope<posenc::HalfRotate> other(Unscaled{.rotary_dim = dim, .base = 20000});
@@ -136,7 +136,7 @@ TEST_CASE("rotations without memory", "[memory][rotary]") {
   });
 }
 
-TEST_CASE("a rope assigned without memory is unchanged", "[memory][rotary]") {
+TEST_CASE("Rope without memory: an assigned one is unchanged", "[memory][rotary]") {
   const Unscaled rule{.rotary_dim = dim, .base = 10000};
   using Rope = posenc::Rope<posenc::HalfRotate>;
   const Rope other(Unscaled{.rotary_dim = dim, .base = 20000});
@@ -151,7 +151,7 @@ TEST_CASE("a rope assigned without memory is unchanged", "[memory][rotary]") {
             }) > 0);
 }
 
-TEST_CASE("weights are permuted completely or not at all without memory",
+TEST_CASE("permute_pairs without memory: permutes completely or not at all",
           "[memory][rotary][permute]") {
   constexpr Index rows = 4 * dim, cols = 5;
   const auto x = numbers(rows * cols, 1), y = numbers(rows * cols, 2);
@@ -177,7 +177,7 @@ TEST_CASE("weights are permuted completely or not at all without memory",
         }) > 0);
 }
 
-TEST_CASE("additive encodings without memory", "[memory][additive]") {
+TEST_CASE("add_to without memory: additive encodings", "[memory][additive]") {
   constexpr Index width = 12, tokens = batch * seq;
   const auto x = numbers(tokens * width, 1), rows = numbers(64 * width, 2);
   const auto at = table_of_positions();
@@ -222,7 +222,7 @@ TEST_CASE("additive encodings without memory", "[memory][additive]") {
         }) > 0);
 }
 
-TEST_CASE("biases and their gradients without memory", "[memory][bias]") {
+TEST_CASE("bias without memory: biases and their gradients", "[memory][bias]") {
   constexpr Index queries = 5, keys = 200, bias_heads = 2;
   std::vector<double> q(queries), k(keys);
   std::iota(q.begin(), q.end(), keys - queries);

@@ -124,7 +124,7 @@ void fill(LinearParameters<T>& gradient, T value) {
 
 }  // namespace
 
-TEST_CASE("few tokens in batch rows with gaps have the gradients of dense ones",
+TEST_CASE("Linear backward: few tokens in batch rows with gaps have the gradients of dense ones",
           "[linear][backward]") {
   constexpr Index batch = 3, seq = 4, in = 20, out = 9, room = 5;
   const auto layer = random_layer<Linear<float>>(in, out, true);
@@ -145,7 +145,8 @@ TEST_CASE("few tokens in batch rows with gaps have the gradients of dense ones",
   CHECK(support::same_bits(grad_x.data(), strided_grad_x.data(), grad_x.size()));
 }
 
-TEST_CASE("tokens at any strides have the gradients of dense ones", "[linear][backward]") {
+TEST_CASE("Linear backward: tokens at any strides have the gradients of dense ones",
+          "[linear][backward]") {
   // Batch rows of 3 tokens, 4 numbers apart, begin 7 numbers apart.
   constexpr Index batch = 2, seq = 3, in = 3, out = 2;
   const auto layer = random_layer<Linear<float>>(in, out, true);
@@ -179,7 +180,8 @@ TEST_CASE("tokens at any strides have the gradients of dense ones", "[linear][ba
   CHECK(wide[seq * in] == 0);
 }
 
-TEST_CASE("gradients of few tokens do not depend on the split of work", "[linear][backward]") {
+TEST_CASE("Linear backward: gradients of few tokens do not depend on the split of work",
+          "[linear][backward]") {
   constexpr Index in = 600, out = 3;
   const auto layer = random_layer<Linear<float>>(in, out, true);
   support::Random random(6);
@@ -195,7 +197,7 @@ TEST_CASE("gradients of few tokens do not depend on the split of work", "[linear
   CHECK(support::same_bits(split_x.data(), grad_x.data(), grad_x.size()));
 }
 
-TEMPLATE_TEST_CASE("the backward pass of linear equals the mathematical sums", "[linear][backward]",
+TEMPLATE_TEST_CASE("Linear backward: equals the mathematical sums", "[linear][backward]",
                    Linear<float>, Linear<double>, FixedOrderLinear<float>) {
   using T = typename TestType::Scalar;
   struct Size {
@@ -244,8 +246,7 @@ TEMPLATE_TEST_CASE("the backward pass of linear equals the mathematical sums", "
   }
 }
 
-TEST_CASE("gradients without data are omitted from the backward pass of linear",
-          "[linear][backward]") {
+TEST_CASE("Linear backward: gradients without data are omitted", "[linear][backward]") {
   const auto layer = random_layer<Linear<float>>(6, 5, true);
   support::Random random(3);
   const auto x = random_tensor<float>(random, 2, 7, 6);
@@ -269,8 +270,7 @@ TEST_CASE("gradients without data are omitted from the backward pass of linear",
   CHECK(support::same_bits(aliased.data(), grad_x.data(), grad_x.size()));
 }
 
-TEST_CASE("the backward pass of linear checks shapes before it writes",
-          "[linear][backward][errors]") {
+TEST_CASE("Linear backward: checks shapes before it writes", "[linear][backward][errors]") {
   auto layer = random_layer<Linear<float>>(4, 3, true);
   const FixedOrderLinear<float> fixed(4, 3, true);
   Tensor3<float> x(2, 5, 4), narrow(2, 5, 3), grad_out(2, 5, 3), short_grad(2, 4, 3),

@@ -22,8 +22,9 @@ using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("random weights depend on the seed alone and are Glorot uniform", "[linear]",
-                   float, double) {
+TEMPLATE_TEST_CASE(
+    "LinearParameters: random weights depend on the seed alone and are Glorot uniform", "[linear]",
+    float, double) {
   using T = TestType;
   LinearParameters<T> a(60, 40, true), b(60, 40, false), c(60, 40, true);
   CHECK(a.weight == posenc::ParameterMatrix<T>(40, 60));
@@ -50,7 +51,7 @@ TEMPLATE_TEST_CASE("random weights depend on the seed alone and are Glorot unifo
         static_cast<std::size_t>(0.99 * n));
 }
 
-TEST_CASE("the first random weights are the same on every platform", "[linear]") {
+TEST_CASE("LinearParameters: the first random weights are the same on every platform", "[linear]") {
   LinearParameters<double> layer(2, 2, false);
   layer.randomize(1);
   // Expected: mix_bits(mix_bits(1) + i) / 2^64 of SplitMix64, scaled to +-sqrt(3/2), computed with
@@ -60,7 +61,9 @@ TEST_CASE("the first random weights are the same on every platform", "[linear]")
   CHECK(layer.weight(1, 1) == Approx(0.4713934861943971).epsilon(1e-15));
 }
 
-TEST_CASE("parameters of a layer are counted, and their gradients have their shapes", "[linear]") {
+TEST_CASE(
+    "LinearParameters: parameters of a layer are counted, and their gradients have their shapes",
+    "[linear]") {
   const LinearParameters<float> with(3, 5, true), without(3, 5, false), none;
   CHECK(with.in_dim() == 3);
   CHECK(with.out_dim() == 5);
@@ -77,7 +80,7 @@ TEST_CASE("parameters of a layer are counted, and their gradients have their sha
   CHECK(without.bias.cols() == 0);
 }
 
-TEST_CASE("extents of a weight that cannot be are rejected", "[linear][errors]") {
+TEST_CASE("LinearParameters: invalid extents of a weight are rejected", "[linear][errors]") {
   const auto error = [](posenc::Index in, posenc::Index out) {
     return support::message_of<posenc::ConfigError>(
         [&] { LinearParameters<double>(in, out, true); });

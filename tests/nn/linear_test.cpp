@@ -59,7 +59,7 @@ reference::Linear reference_of(const posenc::LinearParameters<T>& layer) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("linear equals the reference", "[linear]", Linear<float>, Linear<double>,
+TEMPLATE_TEST_CASE("Linear: equals the reference", "[linear]", Linear<float>, Linear<double>,
                    FixedOrderLinear<float>, FixedOrderLinear<double>) {
   using T = ScalarOf<TestType>;
   struct Size {
@@ -111,8 +111,8 @@ TEMPLATE_TEST_CASE("linear equals the reference", "[linear]", Linear<float>, Lin
   }
 }
 
-TEMPLATE_TEST_CASE("an output of the fixed order is one chain over the inputs", "[linear][bits]",
-                   float, double) {
+TEMPLATE_TEST_CASE("Linear: an output of the fixed order is one chain over the inputs",
+                   "[linear][bits]", float, double) {
   using T = TestType;
   const bool fused = posenc::build_info().fma;
   constexpr Index in = 577;  // larger than a depth slice of SumOrder::Any
@@ -135,8 +135,8 @@ TEMPLATE_TEST_CASE("an output of the fixed order is one chain over the inputs", 
   CHECK(same);
 }
 
-TEMPLATE_TEST_CASE("an output of the fixed order is written where it belongs alone", "[linear]",
-                   float, double) {
+TEMPLATE_TEST_CASE("Linear: an output of the fixed order is written where it belongs alone",
+                   "[linear]", float, double) {
   for (const Index out : {1, 8, 16, 48}) {
     const auto layer = random_layer<FixedOrderLinear<TestType>>(4, 5, out, false);
     const std::vector<TestType> x{1, 2, 3, 4, 5};
@@ -152,7 +152,7 @@ TEMPLATE_TEST_CASE("an output of the fixed order is written where it belongs alo
   }
 }
 
-TEMPLATE_TEST_CASE("in the fixed order a row has the same bits alone and among others",
+TEMPLATE_TEST_CASE("Linear: in the fixed order a row has the same bits alone and among others",
                    "[linear][bits]", float, double) {
   using T = TestType;
   for (const Index batch : {1, 3}) {
@@ -176,8 +176,8 @@ TEMPLATE_TEST_CASE("in the fixed order a row has the same bits alone and among o
   }
 }
 
-TEMPLATE_TEST_CASE("among few rows the bits of a row do not depend on the others", "[linear][bits]",
-                   float, double) {
+TEMPLATE_TEST_CASE("Linear: among few rows the bits of a row do not depend on the others",
+                   "[linear][bits]", float, double) {
   using T = TestType;
   constexpr Index in = 1100,
                   most = 32;  // several channel blocks, the last one with a partial vector
@@ -208,7 +208,7 @@ TEMPLATE_TEST_CASE("among few rows the bits of a row do not depend on the others
   }
 }
 
-TEST_CASE("linear checks its shapes before it writes", "[linear][errors]") {
+TEST_CASE("Linear: checks its shapes before it writes", "[linear][errors]") {
   auto layer = random_layer<Linear<float>>(1, 4, 3, true);
   FixedOrderLinear<float> fixed(4, 3, true);
   Eigen::Tensor<float, 3, Eigen::RowMajor> x(2, 5, 4), narrow(2, 5, 3), y(2, 5, 3), wide(2, 5, 4),

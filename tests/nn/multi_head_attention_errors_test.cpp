@@ -23,7 +23,7 @@ using posenc::Positions;
 using posenc::ShapeError;
 using support::message_of;
 
-TEST_CASE("a module rejects a rope that is wider than its heads", "[mha][errors]") {
+TEST_CASE("MultiHeadAttention: rejects a rope that is wider than its heads", "[mha][errors]") {
   using Rope = posenc::Rope<posenc::HalfRotate>;
   using Module = MultiHeadAttention<float, Rope>;
   const posenc::MultiHeadAttentionConfig config{.model_dim = 8, .heads = 2};
@@ -42,7 +42,8 @@ TEST_CASE("a module rejects a rope that is wider than its heads", "[mha][errors]
   CHECK_NOTHROW(module.set_rotary(rope(4)));
 }
 
-TEST_CASE("forward checks its tensors and positions before it writes", "[mha][errors]") {
+TEST_CASE("MultiHeadAttention: forward checks its tensors and positions before it writes",
+          "[mha][errors]") {
   using Rope = posenc::Rope<posenc::HalfRotate>;
   const Rope rope(posenc::Frequencies::from_inv_freq(std::vector{1.0, 0.5}));
   MultiHeadAttention<float, Rope> module(
@@ -105,7 +106,8 @@ TEST_CASE("forward checks its tensors and positions before it writes", "[mha][er
   CHECK(options.out.data()[0] == 77);
 }
 
-TEST_CASE("positions must have valid extents even if nothing reads them", "[mha][errors]") {
+TEST_CASE("MultiHeadAttention: positions must have valid extents even if nothing reads them",
+          "[mha][errors]") {
   MultiHeadAttention<float> module({.model_dim = 8, .heads = 2});
   Embeddings<float> x(2, 3, 8), out(2, 3, 8);
   x.setConstant(1);
@@ -114,7 +116,8 @@ TEST_CASE("positions must have valid extents even if nothing reads them", "[mha]
         }) == "posenc::MultiHeadAttention::forward: query_positions [1, 4] must be [1 or 2, 3]");
 }
 
-TEST_CASE("a projection of keys has a size that can be counted", "[mha][errors][extents]") {
+TEST_CASE("MultiHeadAttention: a projection of keys has a size that can be counted",
+          "[mha][errors][extents]") {
   const MultiHeadAttention<float> module(
       {.model_dim = 4, .heads = 1, .head_dim = 1024, .key_input_dim = 1, .value_input_dim = 1});
   Embeddings<float> x(1, 1, 4), out(1, 1, 4);
@@ -129,7 +132,7 @@ TEST_CASE("a projection of keys has a size that can be counted", "[mha][errors][
         "9007199254740992] exceed 2^63 - 1");
 }
 
-TEST_CASE("positions in the options are rejected", "[mha][errors]") {
+TEST_CASE("MultiHeadAttention: positions in the options are rejected", "[mha][errors]") {
   MultiHeadAttention<float> module({.model_dim = 8, .heads = 2});
   Embeddings<float> x(1, 3, 8), out(1, 3, 8);
   x.setConstant(1);

@@ -81,7 +81,8 @@ Embeddings<T> forward(const Module& module, const Embeddings<T>& x,
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a user's parts equal the reference", "[mha]", float, double) {
+TEMPLATE_TEST_CASE("MultiHeadAttention: a user's parts equal the reference", "[mha]", float,
+                   double) {
   using T = TestType;
   for (const double multiplier : {1.0, 1.59}) {
     MultiHeadAttention<T, AlternatingSign, LikesDistance> module(config, {multiplier}, {});
@@ -113,8 +114,8 @@ TEMPLATE_TEST_CASE("a user's parts equal the reference", "[mha]", float, double)
   }
 }
 
-TEMPLATE_TEST_CASE("the softmax scale multiplier of frequencies counts once", "[mha]", float,
-                   double) {
+TEMPLATE_TEST_CASE("softmax_scale_multiplier: of frequencies counts once in a module", "[mha]",
+                   float, double) {
   using T = TestType;
   using Rope = posenc::Rope<posenc::HalfRotate>;
   const std::vector<double> w{1.0, 0.25};
@@ -138,7 +139,8 @@ TEMPLATE_TEST_CASE("the softmax scale multiplier of frequencies counts once", "[
       forward(with, x)));
 }
 
-TEMPLATE_TEST_CASE("a multiplier other than the encoding's is rejected", "[mha]", float, double) {
+TEMPLATE_TEST_CASE("softmax_scale_multiplier: other than the encoding's is rejected by a module",
+                   "[mha]", float, double) {
   using T = TestType;
   using Rope = posenc::Rope<posenc::HalfRotate>;
   MultiHeadAttention<T, Rope> module(config,
@@ -178,8 +180,8 @@ TEMPLATE_TEST_CASE("a multiplier other than the encoding's is rejected", "[mha]"
   CHECK(module_test::same_bits(grad, again));
 }
 
-TEMPLATE_TEST_CASE("without positions attention does not depend on the order", "[mha]", float,
-                   double) {
+TEMPLATE_TEST_CASE("MultiHeadAttention: without positions attention does not depend on the order",
+                   "[mha]", float, double) {
   using T = TestType;
   MultiHeadAttention<T> module(config);
   module_test::set_exact(module, 5);
@@ -212,7 +214,8 @@ TEMPLATE_TEST_CASE("without positions attention does not depend on the order", "
   CHECK(module_test::same_bits(elsewhere, straight));
 }
 
-TEMPLATE_TEST_CASE("with positions equal tokens have different outputs", "[mha]", float, double) {
+TEMPLATE_TEST_CASE("MultiHeadAttention: with positions equal tokens have different outputs",
+                   "[mha]", float, double) {
   using T = TestType;
   using Rope = posenc::Rope<posenc::Interleaved>;
   support::Random random(7);
@@ -242,7 +245,8 @@ TEMPLATE_TEST_CASE("with positions equal tokens have different outputs", "[mha]"
         100 * rounding);
 }
 
-TEMPLATE_TEST_CASE("options reach the attention inside the module", "[mha]", float, double) {
+TEMPLATE_TEST_CASE("MultiHeadAttention: options reach the attention inside the module", "[mha]",
+                   float, double) {
   using T = TestType;
   MultiHeadAttention<T> module(config);
   module.randomize(9);

@@ -97,7 +97,7 @@ double error_of(const MultiHeadAttentionConfig& config, const Rotary& rotary, co
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("the module equals the reference", "[mha]", float, double) {
+TEMPLATE_TEST_CASE("MultiHeadAttention: equals the reference", "[mha]", float, double) {
   using T = TestType;
   for (const auto& config : configs) {
     INFO("model_dim " << config.model_dim << ", heads " << config.heads << " over "
@@ -109,7 +109,8 @@ TEMPLATE_TEST_CASE("the module equals the reference", "[mha]", float, double) {
   }
 }
 
-TEMPLATE_TEST_CASE("self attention is cross attention with itself", "[mha]", float, double) {
+TEMPLATE_TEST_CASE("MultiHeadAttention: self attention is cross attention with itself", "[mha]",
+                   float, double) {
   using T = TestType;
   MultiHeadAttention<T, Rope> module({.model_dim = 16, .heads = 4, .kv_heads = 2},
                                      rope_of(configs[1]));
@@ -128,7 +129,8 @@ TEMPLATE_TEST_CASE("self attention is cross attention with itself", "[mha]", flo
   CHECK(module_test::same_bits(self, in_place));
 }
 
-TEMPLATE_TEST_CASE("column-major tensors and slices give the same bits", "[mha]", float, double) {
+TEMPLATE_TEST_CASE("MultiHeadAttention: column-major tensors and slices give the same bits",
+                   "[mha]", float, double) {
   using T = TestType;
   MultiHeadAttention<T, Rope> module({.model_dim = 16, .heads = 4}, rope_of(configs[1]));
   module.randomize(5);
@@ -159,7 +161,8 @@ TEMPLATE_TEST_CASE("column-major tensors and slices give the same bits", "[mha]"
   }
 }
 
-TEMPLATE_TEST_CASE("a batch row does not depend on its neighbours", "[mha]", float, double) {
+TEMPLATE_TEST_CASE("MultiHeadAttention: a batch row does not depend on its neighbours", "[mha]",
+                   float, double) {
   using T = TestType;
   MultiHeadAttention<T, Rope, posenc::Alibi> module({.model_dim = 16, .heads = 4, .kv_heads = 1},
                                                     rope_of(configs[1]), alibi_of(configs[1]));
@@ -178,7 +181,8 @@ TEMPLATE_TEST_CASE("a batch row does not depend on its neighbours", "[mha]", flo
   }
 }
 
-TEMPLATE_TEST_CASE("random parameters depend on the seed alone", "[mha]", float, double) {
+TEMPLATE_TEST_CASE("MultiHeadAttention: random parameters depend on the seed alone", "[mha]", float,
+                   double) {
   using Module = MultiHeadAttention<TestType>;
   Module a({.model_dim = 16, .heads = 4}), b({.model_dim = 16, .heads = 4}),
       c({.model_dim = 16, .heads = 4});
@@ -200,7 +204,8 @@ TEMPLATE_TEST_CASE("random parameters depend on the seed alone", "[mha]", float,
   }
 }
 
-TEMPLATE_TEST_CASE("empty batches and sequences are legal", "[mha]", float, double) {
+TEMPLATE_TEST_CASE("MultiHeadAttention: empty batches and sequences are legal", "[mha]", float,
+                   double) {
   using T = TestType;
   MultiHeadAttention<T, Rope> module({.model_dim = 16, .heads = 4}, rope_of(configs[1]));
   module_test::set_exact(module, 9);

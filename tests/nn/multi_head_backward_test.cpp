@@ -42,7 +42,8 @@ constexpr posenc::MultiHeadAttentionConfig square{.model_dim = 8, .heads = 2};
 
 }  // namespace
 
-TEST_CASE("gradients of cross attention with a rope and ALiBi equal slopes", "[mha][backward]") {
+TEST_CASE("MultiHeadAttention backward: cross attention with a rope and ALiBi equals slopes",
+          "[mha][backward]") {
   std::vector<double> inv_freq{0.75, 0.2}, slopes{0.5, 0.25, 0.1, 0.4};
   const auto make = [&] {
     // Factors of vectors and of scores, over a slice of the head.
@@ -74,7 +75,7 @@ TEST_CASE("gradients of cross attention with a rope and ALiBi equal slopes", "[m
   training.check("additive", additive.data(), of_additive.data(), 5);
 }
 
-TEST_CASE("gradients of self attention with a rope and T5's table equal slopes",
+TEST_CASE("MultiHeadAttention backward: self attention with a rope and T5's table equals slopes",
           "[mha][backward]") {
   std::vector<double> table(16), inv_freq{1, 0.3};
   for (std::size_t n = 0; n < table.size(); ++n) table[n] = 0.3 * std::sin(double(n));
@@ -98,7 +99,7 @@ TEST_CASE("gradients of self attention with a rope and T5's table equal slopes",
   training.check("table", table.data(), gradients.bias.view().data, 16);
 }
 
-TEST_CASE("gradients of modules with other encodings equal slopes", "[mha][backward]") {
+TEST_CASE("MultiHeadAttention backward: other encodings equal slopes", "[mha][backward]") {
   SECTION("none, fixed order") {
     const auto make = [] {
       return MultiHeadAttention<double, posenc::NoRotation, posenc::NoBias,

@@ -22,7 +22,7 @@ std::string config_error(const MultiHeadAttentionConfig& config) {
 
 }  // namespace
 
-TEST_CASE("invalid settings of the module are rejected", "[mha][errors]") {
+TEST_CASE("MultiHeadAttentionConfig: invalid settings are rejected", "[mha][errors]") {
   const std::string name = "posenc::MultiHeadAttention: ";
   CHECK(config_error({.heads = 4}) == name + "model_dim must be set and positive but is 0");
   CHECK(config_error({.model_dim = -8, .heads = 4}) ==
@@ -48,7 +48,8 @@ TEST_CASE("invalid settings of the module are rejected", "[mha][errors]") {
         name + "value_input_dim must be positive but is -1");
 }
 
-TEST_CASE("parameters are counted, and the config is completed", "[mha]") {
+TEST_CASE("MultiHeadAttentionConfig: parameters are counted, and the config is completed",
+          "[mha]") {
   const MultiHeadAttention<float> plain({.model_dim = 16, .heads = 4});
   CHECK(plain.parameter_count() == 4 * (16 * 16 + 16));
   CHECK(plain.config().kv_heads == 4);

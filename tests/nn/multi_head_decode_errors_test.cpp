@@ -95,11 +95,12 @@ std::string error(const std::function<void(Call&)>& spoil) {
 
 }  // namespace
 
-TEST_CASE("a valid call over a cache throws nothing", "[mha][cache][errors]") {
+TEST_CASE("MultiHeadAttention over KvCache: a valid call throws nothing", "[mha][cache][errors]") {
   CHECK(error<ShapeError>([](Call&) {}) == "nothing was thrown");
 }
 
-TEST_CASE("a module rejects mismatches with its cache before it appends", "[mha][cache][errors]") {
+TEST_CASE("MultiHeadAttention over KvCache: rejects mismatches with its cache before it appends",
+          "[mha][cache][errors]") {
   CHECK(error<ShapeError>([](Call& c) {
           c.config.capacity = 100;
           c.x.resize(2, 59, 8), c.out.resize(2, 59, 8);
@@ -123,7 +124,8 @@ TEST_CASE("a module rejects mismatches with its cache before it appends", "[mha]
         name + "q [2, 3, 2, 4] must have the cache's head_dim 6 and a multiple of its 2 heads");
 }
 
-TEST_CASE("a module rejects invalid input over a cache before it appends", "[mha][cache][errors]") {
+TEST_CASE("MultiHeadAttention over KvCache: rejects invalid input before it appends",
+          "[mha][cache][errors]") {
   CHECK(error<ShapeError>([](Call& c) { c.out.resize(2, 3, 7); }) ==
         name + "out [2, 3, 7] must be [2, 3, 8]");
   CHECK(error<ShapeError>([](Call& c) { c.positions = Positions::range(60, 2); }) ==
@@ -135,7 +137,7 @@ TEST_CASE("a module rejects invalid input over a cache before it appends", "[mha
         name + "x [2, 3, 8] and bias (5) must fit the weight [8, 8]");
 }
 
-TEST_CASE("a module rejects invalid options over a cache before it appends",
+TEST_CASE("MultiHeadAttention over KvCache: rejects invalid options before it appends",
           "[mha][cache][errors]") {
   CHECK(error<ConfigError>([](Call& c) { c.options.dropout.probability = 2; }) ==
         name + "the dropout probability must lie in [0, 1) but is 2");
@@ -154,7 +156,8 @@ TEST_CASE("a module rejects invalid options over a cache before it appends",
         name + "key_positions [1, 70] must be [1 or 2, 73]");
 }
 
-TEST_CASE("a bias over a cache needs the positions of cached keys", "[mha][cache][errors]") {
+TEST_CASE("MultiHeadAttention over KvCache: a bias needs the positions of cached keys",
+          "[mha][cache][errors]") {
   CHECK(error<ConfigError>([](Call& c) { c.positions = Positions::range(60, 3); }) ==
         name +
             "options.key_positions must be set if positions differ from key indices: token 0 of "
@@ -172,8 +175,10 @@ TEST_CASE("a bias over a cache needs the positions of cached keys", "[mha][cache
         }) == "nothing was thrown");
 }
 
-TEST_CASE("positions of cached keys are needed only where attention reads positions",
-          "[mha][cache]") {
+TEST_CASE(
+    "MultiHeadAttention over KvCache: positions of cached keys are needed only where attention "
+    "reads positions",
+    "[mha][cache]") {
   using Plain = posenc::MultiHeadAttention<float, Rope>;
   Plain module({.model_dim = 8, .heads = 2},
                Rope(posenc::Frequencies::from_inv_freq(std::vector{1.0, 0.5})));
@@ -192,8 +197,10 @@ TEST_CASE("positions of cached keys are needed only where attention reads positi
         "nothing was thrown");
 }
 
-TEST_CASE("a window that reaches evicted keys is rejected before the ring evicts more",
-          "[mha][cache][errors]") {
+TEST_CASE(
+    "MultiHeadAttention over KvCache: a window that reaches evicted keys is rejected before the "
+    "ring evicts more",
+    "[mha][cache][errors]") {
   const auto spoil = [](Call& c) {
     c.config = {.sequences = 3, .kv_heads = 2, .head_dim = 4, .window = 20, .max_append = 3};
     c.options.window = posenc::sliding_window(20);

@@ -186,17 +186,19 @@ void check_cuts(const std::string& name, const Rotary& rotary, const Bias& bias)
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("decoding a module equals one call over the full sequence", "[mha][cache][bits]",
-                   Linear<float>, Linear<double>, FixedOrderLinear<float>,
-                   FixedOrderLinear<double>) {
+TEMPLATE_TEST_CASE(
+    "MultiHeadAttention over KvCache: decoding a module equals one call over the full sequence",
+    "[mha][cache][bits]", Linear<float>, Linear<double>, FixedOrderLinear<float>,
+    FixedOrderLinear<double>) {
   check_cuts<TestType>("nothing", NoRotation{}, NoBias{});
   check_cuts<TestType>("rope", yarn(), NoBias{});
   check_cuts<TestType>("alibi", NoRotation{}, alibi());
   check_cuts<TestType>("both", yarn(), alibi());
 }
 
-TEMPLATE_TEST_CASE("the split into calls does not matter over a 16-bit cache", "[mha][cache][bits]",
-                   Eigen::half, Eigen::bfloat16) {
+TEMPLATE_TEST_CASE(
+    "MultiHeadAttention over KvCache: the split into calls does not matter over a 16-bit cache",
+    "[mha][cache][bits]", Eigen::half, Eigen::bfloat16) {
   const auto module = make_module<FixedOrderLinear<float>>(yarn(), alibi());
   const auto x = tokens<float>(4);
   const auto want = in_chunks(module, x, {}, full_cache<TestType>(), length);
@@ -207,8 +209,9 @@ TEMPLATE_TEST_CASE("the split into calls does not matter over a 16-bit cache", "
   CHECK(largest_difference(want, at_once(module, x, {})) < 0.05);
 }
 
-TEMPLATE_TEST_CASE("sequences of different lengths decode in one batch", "[mha][cache][bits]",
-                   Linear<float>, FixedOrderLinear<float>, FixedOrderLinear<double>) {
+TEMPLATE_TEST_CASE(
+    "MultiHeadAttention over KvCache: sequences of different lengths decode in one batch",
+    "[mha][cache][bits]", Linear<float>, FixedOrderLinear<float>, FixedOrderLinear<double>) {
   using T = typename TestType::Scalar;
   const auto module = make_module<TestType>(yarn(), alibi());
   constexpr Index steps = 6;
@@ -241,7 +244,7 @@ TEMPLATE_TEST_CASE("sequences of different lengths decode in one batch", "[mha][
   CHECK(cache.length(1) == 0);
 }
 
-TEST_CASE("the softmax scale multiplier of YaRN counts once, with a cache and without",
+TEST_CASE("softmax_scale_multiplier: YaRN's counts once in a module, with a cache and without",
           "[mha][cache]") {
   const Rope rope = yarn();
   const double mscale = 0.1 * std::log(40.0) + 1;
@@ -273,7 +276,8 @@ TEST_CASE("the softmax scale multiplier of YaRN counts once, with a cache and wi
   }
 }
 
-TEST_CASE("cached keys have the positions of the options", "[mha][cache]") {
+TEST_CASE("MultiHeadAttention over KvCache: cached keys have the positions of the options",
+          "[mha][cache]") {
   const auto module = make_module<FixedOrderLinear<float>>(NoRotation{}, alibi());
   const auto x = tokens<float>(6);
   const auto want = at_once(module, x, {});
@@ -291,7 +295,7 @@ TEST_CASE("cached keys have the positions of the options", "[mha][cache]") {
   }
 }
 
-TEST_CASE("a temperature reads positions of queries, and needs none of cached keys",
+TEST_CASE("temperature over KvCache: reads positions of queries, and needs none of cached keys",
           "[mha][cache]") {
   const auto module = make_module<FixedOrderLinear<float>>(NoRotation{});
   const auto x = tokens<float>(8);
@@ -309,7 +313,8 @@ TEST_CASE("a temperature reads positions of queries, and needs none of cached ke
   CHECK(module_test::same_bits(out, want));
 }
 
-TEST_CASE("positions on several axes serve the rotation only", "[mha][cache]") {
+TEST_CASE("MultiHeadAttention over KvCache: positions on several axes serve the rotation only",
+          "[mha][cache]") {
   const auto axes = posenc::PairAxes::sections({1, 1, 2});
   const auto flat = make_module<FixedOrderLinear<float>>(yarn());
   const auto module = make_module<FixedOrderLinear<float>>(Rope(yarn().frequencies(), 0, axes));

@@ -28,7 +28,7 @@ static_assert(
     std::is_same_v<GradientOf<posenc::RelativeBias<float>>, posenc::RelativeGradient<float>>);
 static_assert(std::is_same_v<GradientOf<LinearParameters<double>>, LinearParameters<double>>);
 
-TEST_CASE("gradients of a module are zeros in the shapes of its parameters", "[mha][backward]") {
+TEST_CASE("MultiHeadGradients: zeros in the shapes of the parameters", "[mha][backward]") {
   MultiHeadAttention<float, posenc::NoRotation, posenc::Alibi> module(
       {.model_dim = 6,
        .heads = 4,
@@ -56,7 +56,8 @@ TEST_CASE("gradients of a module are zeros in the shapes of its parameters", "[m
   CHECK(zeros.additive.data == nullptr);
 }
 
-TEST_CASE("a default-constructed gradient of a projection has no parameters", "[mha][backward]") {
+TEST_CASE("MultiHeadGradients: a default-constructed gradient of a projection has no parameters",
+          "[mha][backward]") {
   const posenc::MultiHeadGradients<float> none;
   CHECK(none.query_projection.parameter_count() == 0);
   CHECK(none.key_projection.parameter_count() == 0);

@@ -96,8 +96,8 @@ auto ask_for_all(const Module<T>& module) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a tape changes no bit of a module's output", "[mha][backward][tape]", float,
-                   double) {
+TEMPLATE_TEST_CASE("MultiHeadTape: a tape changes no bit of a module's output",
+                   "[mha][backward][tape]", float, double) {
   using T = TestType;
   Step<T> step;
   Embeddings<T> want(batch, seq, dim), lse(batch, 4, seq), with_lse(batch, 4, seq);
@@ -134,7 +134,8 @@ TEMPLATE_TEST_CASE("a tape changes no bit of a module's output", "[mha][backward
   CHECK(std::count(weights.begin(), weights.end(), T{7}) == std::ssize(weights));
 }
 
-TEST_CASE("gradients accumulate, from tapes that are reused and moved", "[mha][backward][tape]") {
+TEST_CASE("MultiHeadTape: gradients accumulate, from tapes that are reused and moved",
+          "[mha][backward][tape]") {
   const Step<double> step;
   MultiHeadTape<double> tape;
   (void)step.forward(tape);
@@ -159,7 +160,8 @@ TEST_CASE("gradients accumulate, from tapes that are reused and moved", "[mha][b
   for (std::size_t n = 0; n < a.size(); ++n) CHECK(b[n] == Approx(2 * a[n]).margin(1e-13));
 }
 
-TEST_CASE("gradients without data are omitted from a module's backward pass", "[mha][backward]") {
+TEST_CASE("MultiHeadTape: gradients without data are omitted from a module's backward pass",
+          "[mha][backward]") {
   const Step<double> step;
   MultiHeadTape<double> tape;
   (void)step.forward(tape);
@@ -194,7 +196,7 @@ TEST_CASE("gradients without data are omitted from a module's backward pass", "[
   CHECK(same_bits(of_x, grad_x));
 }
 
-TEST_CASE("the backward pass of a module rejects mismatches and writes nothing",
+TEST_CASE("MultiHeadTape: the backward pass of a module rejects mismatches and writes nothing",
           "[mha][backward][errors]") {
   const Step<double> step;
   const auto& module = step.module;
@@ -278,8 +280,10 @@ TEST_CASE("the backward pass of a module rejects mismatches and writes nothing",
   for (Index n = 0; n < grad_x.size(); ++n) CHECK(grad_x.data()[n] == 77);
 }
 
-TEST_CASE("the backward pass of a module rejects the gradient of another bias and writes nothing",
-          "[mha][backward][errors]") {
+TEST_CASE(
+    "MultiHeadTape: the backward pass of a module rejects the gradient of another bias and writes "
+    "nothing",
+    "[mha][backward][errors]") {
   const auto check = [](const auto& bias, const std::string& message, const auto& spoil) {
     using Bias = std::remove_cvref_t<decltype(bias)>;
     posenc::MultiHeadAttention<double, posenc::NoRotation, Bias> module(
@@ -322,7 +326,8 @@ TEST_CASE("the backward pass of a module rejects the gradient of another bias an
         [](auto& gradient) { gradient = posenc::TableGradient(31, 2); });
 }
 
-TEST_CASE("a forward pass with a reused tape allocates nothing", "[mha][backward][workspace]") {
+TEST_CASE("MultiHeadTape: a forward pass with a reused tape allocates nothing",
+          "[mha][backward][workspace]") {
   posenc::MultiHeadAttention<float> module({.model_dim = dim, .heads = 2});
   module.randomize(1);
   support::Random random(2);

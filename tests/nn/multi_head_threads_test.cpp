@@ -67,7 +67,7 @@ void check_devices(const Module& module, Index dim) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a module is bit-identical on every device", "[mha][threads]",
+TEMPLATE_TEST_CASE("MultiHeadAttention: is bit-identical on every device", "[mha][threads]",
                    posenc::Linear<float>, posenc::FixedOrderLinear<float>, OneThread) {
   using Rope = posenc::Rope<posenc::Interleaved>;
   // Enough outputs to be distributed over several threads.
@@ -80,7 +80,7 @@ TEMPLATE_TEST_CASE("a module is bit-identical on every device", "[mha][threads]"
   check_devices(module, dim);
 }
 
-TEST_CASE("linear is bit-identical on every device", "[linear][backward][threads]") {
+TEST_CASE("Linear: bit-identical on every device", "[linear][backward][threads]") {
   constexpr Index seq = 64, dim = 256;  // enough work for two threads
   posenc::Linear<float> layer(dim, dim, true);
   layer.randomize(1);
@@ -106,8 +106,9 @@ TEST_CASE("linear is bit-identical on every device", "[linear][backward][threads
   });
 }
 
-TEMPLATE_TEST_CASE("a module has the same gradients on every device", "[mha][backward][threads]",
-                   posenc::Linear<float>, posenc::FixedOrderLinear<float>) {
+TEMPLATE_TEST_CASE("MultiHeadAttention: has the same gradients on every device",
+                   "[mha][backward][threads]", posenc::Linear<float>,
+                   posenc::FixedOrderLinear<float>) {
   using Rope = posenc::Rope<posenc::Interleaved>;
   constexpr Index batch = 2, seq = 70, dim = 24;
   posenc::MultiHeadAttention<float, Rope, posenc::Alibi, TestType> module(
@@ -200,7 +201,7 @@ void check_rotates_on_the_device(const Rope& rope) {
 
 }  // namespace
 
-TEST_CASE("a module rotates on its device for every rope", "[mha][threads]") {
+TEST_CASE("MultiHeadAttention: rotates on its device for every rope", "[mha][threads]") {
   const auto frequencies = posenc::Frequencies::from_inv_freq(std::vector{1.0, 0.5, 0.1});
   check_rotates_on_the_device(posenc::Rope<posenc::HalfRotate>(frequencies));
   check_rotates_on_the_device(posenc::AnyRope(posenc::PairingKind::Interleaved, frequencies));
@@ -209,7 +210,8 @@ TEST_CASE("a module rotates on its device for every rope", "[mha][threads]") {
       std::vector{1.0, 0.5, 0.2, 0.1}, {.axes = 1, .heads = 2, .rotary_dim = 4}));
 }
 
-TEST_CASE("a module with any rope is bit-identical on every device", "[mha][threads]") {
+TEST_CASE("MultiHeadAttention: a module with any rope is bit-identical on every device",
+          "[mha][threads]") {
   constexpr Index dim = 272;
   posenc::MultiHeadAttention<float, posenc::AnyRope> module(
       {.model_dim = dim, .heads = 4, .kv_heads = 2},

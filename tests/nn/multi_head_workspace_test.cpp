@@ -36,8 +36,8 @@ auto make_module() {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a module with a reused workspace allocates nothing", "[mha][workspace]",
-                   Linear<float>, Linear<double>, FixedOrderLinear<float>,
+TEMPLATE_TEST_CASE("workspace: a module with a reused workspace allocates nothing",
+                   "[mha][workspace]", Linear<float>, Linear<double>, FixedOrderLinear<float>,
                    FixedOrderLinear<double>) {
   using T = module_test::ScalarOf<TestType>;
   constexpr Index seq = 40;  // more than "few" tokens, see Linear
@@ -65,8 +65,8 @@ TEMPLATE_TEST_CASE("a module with a reused workspace allocates nothing", "[mha][
   CHECK(workspace.bytes() == bytes);
 }
 
-TEMPLATE_TEST_CASE("decoding with a reused workspace allocates nothing", "[mha][workspace]",
-                   Linear<float>, Linear<double>, FixedOrderLinear<float>,
+TEMPLATE_TEST_CASE("workspace: decoding with a reused workspace allocates nothing",
+                   "[mha][workspace]", Linear<float>, Linear<double>, FixedOrderLinear<float>,
                    FixedOrderLinear<double>) {
   using T = module_test::ScalarOf<TestType>;
   const auto module = make_module<TestType>();

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests ParameterMatrix, which owns the parameters of layers.
 #include "support/catch.hpp"
 #include "support/throws.hpp"
 #include <posenc/nn/linear.hpp>
@@ -17,7 +18,8 @@ using posenc::Index;
 using posenc::ShapeError;
 using support::message_of;
 
-TEMPLATE_TEST_CASE("parameters are dense rows that start as zeros", "[parameters]", float, double) {
+TEMPLATE_TEST_CASE("ParameterMatrix: dense rows that start as zeros", "[parameters]", float,
+                   double) {
   using T = TestType;
   posenc::ParameterMatrix<T> w(3, 4);
   CHECK((w.rows() == 3 && w.cols() == 4 && w.size() == 12));
@@ -43,7 +45,7 @@ TEMPLATE_TEST_CASE("parameters are dense rows that start as zeros", "[parameters
   CHECK(posenc::ParameterMatrix<T>().size() == 0);
 }
 
-TEMPLATE_TEST_CASE("parameters are copied from Eigen and mapped by it", "[parameters]", float,
+TEMPLATE_TEST_CASE("ParameterMatrix: copied from Eigen and mapped by it", "[parameters]", float,
                    double) {
   using T = TestType;
   using Matrix = typename posenc::Linear<T>::Matrix;
@@ -65,7 +67,7 @@ TEMPLATE_TEST_CASE("parameters are copied from Eigen and mapped by it", "[parame
   CHECK((y[0] == 8 && y[1] == 9));
 }
 
-TEST_CASE("parameters reject impossible extents", "[parameters][errors]") {
+TEST_CASE("ParameterMatrix: rejects impossible extents", "[parameters][errors]") {
   constexpr Index most = std::numeric_limits<Index>::max();
   using W = posenc::ParameterMatrix<float>;
   CHECK(message_of<ShapeError>([] { W(-1, 2); }) ==
@@ -78,7 +80,8 @@ TEST_CASE("parameters reject impossible extents", "[parameters][errors]") {
   CHECK_THROWS_AS(posenc::Linear<float>(3, -3, true), posenc::ConfigError);
 }
 
-TEST_CASE("moved-from parameters are empty, and their layer rejects calls", "[parameters]") {
+TEST_CASE("ParameterMatrix: moved-from parameters are empty, and their layer rejects calls",
+          "[parameters]") {
   posenc::Linear<float> layer(3, 2, true);
   const auto taken = std::move(layer.weight);
   CHECK(taken.size() == 6);

@@ -109,8 +109,8 @@ Embeddings<T> random_tokens(Index batch, Index seq, std::uint64_t seed = 3) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a module with a norm of queries and keys equals the reference", "[mha][norm]",
-                   float, double) {
+TEMPLATE_TEST_CASE("qk_norm: a module with a norm of queries and keys equals the reference",
+                   "[mha][norm]", float, double) {
   using T = TestType;
   for (const QkNorm& norm : all_norms) {
     INFO(static_cast<int>(norm.over) << ", " << static_cast<int>(norm.weight));
@@ -146,8 +146,8 @@ TEMPLATE_TEST_CASE("a module with a norm of queries and keys equals the referenc
   }
 }
 
-TEMPLATE_TEST_CASE("weights that lack 1 give the bits of the factors themselves", "[mha][norm]",
-                   float, double) {
+TEMPLATE_TEST_CASE("qk_norm: weights that lack 1 give the bits of the factors themselves",
+                   "[mha][norm]", float, double) {
   using T = TestType;
   const auto x = random_tokens<T>(2, 5);
   for (const auto over : {QkNormOver::Head, QkNormOver::AllHeads}) {
@@ -172,7 +172,7 @@ TEMPLATE_TEST_CASE("weights that lack 1 give the bits of the factors themselves"
   }
 }
 
-TEMPLATE_TEST_CASE("normalised queries and keys do not depend on the size of projections",
+TEMPLATE_TEST_CASE("qk_norm: normalised queries and keys do not depend on the size of projections",
                    "[mha][norm]", float, double) {
   using T = TestType;
   const auto x = random_tokens<T>(2, 5);
@@ -197,8 +197,8 @@ TEMPLATE_TEST_CASE("normalised queries and keys do not depend on the size of pro
   }
 }
 
-TEMPLATE_TEST_CASE("decoding with a norm is bit-identical to one call", "[mha][norm][cache][bits]",
-                   FixedOrderLinear<float>, FixedOrderLinear<double>) {
+TEMPLATE_TEST_CASE("qk_norm: decoding with a norm is bit-identical to one call",
+                   "[mha][norm][cache][bits]", FixedOrderLinear<float>, FixedOrderLinear<double>) {
   using T = typename TestType::Scalar;
   constexpr Index length = 20;
   const auto x = random_tokens<T>(1, length);
@@ -229,7 +229,7 @@ TEMPLATE_TEST_CASE("decoding with a norm is bit-identical to one call", "[mha][n
   }
 }
 
-TEST_CASE("cached keys are normalised", "[mha][norm][cache]") {
+TEST_CASE("qk_norm: cached keys are normalised", "[mha][norm][cache]") {
   auto module = make_module<FixedOrderLinear<double>>(of_heads, rope());
   module.key_norm.fill(1);
   posenc::KvCache<double> cache(
@@ -250,7 +250,7 @@ TEST_CASE("cached keys are normalised", "[mha][norm][cache]") {
   }
 }
 
-TEST_CASE("gradients of modules with a norm equal slopes", "[mha][norm][backward]") {
+TEST_CASE("qk_norm: gradients of modules with a norm equal slopes", "[mha][norm][backward]") {
   std::vector<double> inv_freq{1, 0.37, 0.1};
   for (const QkNorm& norm : all_norms) {
     INFO(static_cast<int>(norm.over) << ", " << static_cast<int>(norm.weight));
@@ -274,7 +274,7 @@ TEST_CASE("gradients of modules with a norm equal slopes", "[mha][norm][backward
   }
 }
 
-TEMPLATE_TEST_CASE("a tape with a norm changes no bit, and gradients may be omitted",
+TEMPLATE_TEST_CASE("qk_norm: a tape with a norm changes no bit, and gradients may be omitted",
                    "[mha][norm][backward][tape]", float, double) {
   using T = TestType;
   const auto module = make_module<Linear<T>>(of_heads);
@@ -306,7 +306,8 @@ TEMPLATE_TEST_CASE("a tape with a norm changes no bit, and gradients may be omit
   }
 }
 
-TEST_CASE("a module with a norm is bit-identical on every device", "[mha][norm][threads]") {
+TEST_CASE("qk_norm: a module with a norm is bit-identical on every device",
+          "[mha][norm][threads]") {
   for (const QkNorm& norm : {of_heads_minus_one, of_all}) {
     const auto module = make_module<Linear<float>>(norm);
     const auto x = random_tokens<float>(2, 70), grad_out = random_tokens<float>(2, 70, 5);
@@ -336,7 +337,7 @@ TEST_CASE("a module with a norm is bit-identical on every device", "[mha][norm][
   }
 }
 
-TEST_CASE("parameters of norms are counted", "[mha][norm]") {
+TEST_CASE("qk_norm: parameters of norms are counted", "[mha][norm]") {
   const MultiHeadAttention<float> none(config_with({})), head(config_with(of_heads)),
       all(config_with(of_all));
   CHECK(none.query_norm.size() == 0);
@@ -351,7 +352,7 @@ TEST_CASE("parameters of norms are counted", "[mha][norm]") {
   CHECK(all.config().qk_norm == of_all);
 }
 
-TEST_CASE("incomplete settings of a norm are rejected", "[mha][norm][errors]") {
+TEST_CASE("qk_norm: incomplete settings of a norm are rejected", "[mha][norm][errors]") {
   const auto error = [](const QkNorm& norm) {
     return message_of<ConfigError>([&] { MultiHeadAttention<float> module(config_with(norm)); });
   };
@@ -374,7 +375,7 @@ TEST_CASE("incomplete settings of a norm are rejected", "[mha][norm][errors]") {
   CHECK(of_epsilon(std::numeric_limits<double>::infinity()).substr(0, rule.size()) == rule);
 }
 
-TEST_CASE("weights of a wrong length are rejected before anything is written",
+TEST_CASE("qk_norm: weights of a wrong length are rejected before anything is written",
           "[mha][norm][errors]") {
   auto module = make_module<Linear<float>>(of_heads);
   const auto x = random_tokens<float>(1, 3);
@@ -417,7 +418,7 @@ TEST_CASE("weights of a wrong length are rejected before anything is written",
   CHECK(wide.length(0) == 0);
 }
 
-TEST_CASE("backward rejects gradients and tapes of another norm", "[mha][norm][errors]") {
+TEST_CASE("qk_norm: backward rejects gradients and tapes of another norm", "[mha][norm][errors]") {
   auto module = make_module<Linear<float>>(of_heads);
   const auto none = make_module<Linear<float>>({});
   const auto x = random_tokens<float>(1, 3);

@@ -41,7 +41,7 @@ std::vector<double> doubles(const std::vector<T>& numbers) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("the norm of rows is within its documented bound", "[norm]", float, double) {
+TEMPLATE_TEST_CASE("rms_norm: rows are within the documented bound", "[norm]", float, double) {
   using T = TestType;
   for (const Index size : {1, 2, 7, 8, 64, 130}) {
     for (const double magnitude : {1e-20, 1e-3, 1.0, 1e15}) {
@@ -81,7 +81,7 @@ TEMPLATE_TEST_CASE("the norm of rows is within its documented bound", "[norm]", 
   }
 }
 
-TEST_CASE("floats do not overflow in their norm", "[norm]") {
+TEST_CASE("rms_norm: floats do not overflow", "[norm]") {
   const float largest = std::numeric_limits<float>::max();
   const float x[4] = {largest, -largest, largest, largest}, weight[4] = {1, 1, 2, 0};
   float y[4];
@@ -95,7 +95,7 @@ TEST_CASE("floats do not overflow in their norm", "[norm]") {
   for (const float number : y) CHECK(number == 0);
 }
 
-TEST_CASE("the backward pass of the norm equals slopes", "[norm][backward]") {
+TEST_CASE("rms_norm: the backward pass equals slopes", "[norm][backward]") {
   constexpr Index rows = 3, size = 11;
   constexpr double epsilon = 1e-2;
   for (const double offset : {0.0, 1.0}) {
@@ -140,7 +140,7 @@ TEST_CASE("the backward pass of the norm equals slopes", "[norm][backward]") {
   }
 }
 
-TEST_CASE("the norm is bit-identical on every device", "[norm][threads]") {
+TEST_CASE("rms_norm: bit-identical on every device", "[norm][threads]") {
   constexpr Index rows = 300, size = 129;
   const auto x = random_numbers<float>(rows * size, 1, 1);
   const auto weight = random_numbers<float>(size, 1, 2);

@@ -65,7 +65,7 @@ void check_same(const AnyRope& any, const Typed& typed, Index dim, const Positio
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("any rope gives the bits of the rope that it holds", "[any_rope]",
+TEMPLATE_LIST_TEST_CASE("AnyRope: gives the bits of the rope that it holds", "[any_rope]",
                         rotation::Scalars) {
   using T = TestType;
   const auto frequencies = posenc::frequencies(yarn);
@@ -91,7 +91,7 @@ TEMPLATE_LIST_TEST_CASE("any rope gives the bits of the rope that it holds", "[a
   check_same<T>(ChatGlmRope(24, 10000), ChatGlmRope(24, 10000), 24, Positions::grid(1, 3));
 }
 
-TEST_CASE("any rope hands out the typed rope", "[any_rope]") {
+TEST_CASE("AnyRope: returns the typed rope", "[any_rope]") {
   const AnyRope any(PairingKind::HalfRotate, posenc::frequencies(yarn));
   support::Random random(2);
   auto x = Heads<float>::random(random, 1, 3, 2, 24);
@@ -105,7 +105,7 @@ TEST_CASE("any rope hands out the typed rope", "[any_rope]") {
   CHECK(support::same_bits(x.view(), y.view()));
 }
 
-TEST_CASE("keys of any rope are moved as those of the rope that it holds", "[any_rope][rerotate]") {
+TEST_CASE("AnyRope: moves keys as the rope that it holds", "[any_rope][rerotate]") {
   const auto frequencies = posenc::frequencies(yarn);
   const auto other = posenc::Frequencies::from_inv_freq(rotation::plain_frequencies(24));
   const auto p = Positions::range(300, 3), q = Positions::range(7, 3);
@@ -153,7 +153,7 @@ TEST_CASE("keys of any rope are moved as those of the rope that it holds", "[any
         }) == "posenc::rerotate: both ropes must have the same pairing");
 }
 
-TEST_CASE("any rope that is assigned another holds a rope of that kind", "[any_rope]") {
+TEST_CASE("AnyRope: holds the kind of rope that was assigned", "[any_rope]") {
   const auto frequencies = posenc::frequencies(yarn);
   const AnyRope interleaved(PairingKind::Interleaved, frequencies),
       halves(PairingKind::HalfRotate, frequencies), chatglm(ChatGlmRope(24, 10000));
@@ -178,7 +178,7 @@ TEST_CASE("any rope that is assigned another holds a rope of that kind", "[any_r
   }
 }
 
-TEST_CASE("any rope checks what its rope checks", "[any_rope][errors]") {
+TEST_CASE("AnyRope: checks what its rope checks", "[any_rope][errors]") {
   CHECK(support::message_of<posenc::ConfigError>([] {
           AnyRope(PairingKind::Interleaved, posenc::frequencies(yarn), -1);
         }) == "posenc::Rope: rotary_offset must not be negative but is -1");

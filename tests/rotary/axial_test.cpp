@@ -14,7 +14,7 @@ using posenc::ConfigError;
 using posenc::PairAxes;
 using support::message_of;
 
-TEST_CASE("axes may have frequencies of any rule and width", "[axes]") {
+TEST_CASE("axial: axes may have frequencies of any rule and width", "[axes]") {
   const auto pixel = posenc::frequencies(posenc::PixelFrequencies{.rotary_dim = 8, .max_freq = 10});
   const auto w = pixel.inv_freq();
   REQUIRE(w.size() == 4);
@@ -31,7 +31,7 @@ TEST_CASE("axes may have frequencies of any rule and width", "[axes]") {
   CHECK(axial.frequencies.inv_freq()[4] == 1);
 }
 
-TEST_CASE("frequencies of axes that cannot be are rejected", "[axes][errors]") {
+TEST_CASE("axial: invalid frequencies of axes are rejected", "[axes][errors]") {
   const auto error = [](const auto& call) { return message_of<ConfigError>(call); };
   CHECK(error([] { frequencies(posenc::PixelFrequencies{.rotary_dim = 3, .max_freq = 10}); }) ==
         "posenc::PixelFrequencies: rotary_dim must be even and at least 2 but is 3");

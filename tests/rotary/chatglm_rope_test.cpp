@@ -24,7 +24,8 @@ using posenc::Positions;
 using support::Heads;
 using support::message_of;
 
-TEMPLATE_LIST_TEST_CASE("chatglm turns each half by its own id", "[chatglm]", rotation::Scalars) {
+TEMPLATE_LIST_TEST_CASE("ChatGlmRope: rotates each half by its own id", "[chatglm]",
+                        rotation::Scalars) {
   using T = TestType;
   support::Random random(1);
   constexpr Index dim = 128, seq = 12;
@@ -67,7 +68,7 @@ TEMPLATE_LIST_TEST_CASE("chatglm turns each half by its own id", "[chatglm]", ro
         20 * support::rounding<T>(6));
 }
 
-TEST_CASE("chatglm's halves are ropes of their own", "[chatglm]") {
+TEST_CASE("ChatGlmRope: halves are ropes of their own", "[chatglm]") {
   // In the checkpoint the frequencies are rounded to half precision.
   const std::array w{1.0, 0.74951171875, 0.5625};
   const ChatGlmRope rope(posenc::Frequencies::from_inv_freq(w));
@@ -93,7 +94,7 @@ TEST_CASE("chatglm's halves are ropes of their own", "[chatglm]") {
                            posenc::slice_features(x.view(), 12, 2)));
 }
 
-TEST_CASE("long heads of chatglm are two ropes, and so are their gradients", "[chatglm]") {
+TEST_CASE("ChatGlmRope: long heads are two ropes, and so are their gradients", "[chatglm]") {
   constexpr Index dim = 600, seq = 3;
   const ChatGlmRope rope(dim, 10000);
   support::Random random(4);
@@ -122,7 +123,7 @@ TEST_CASE("long heads of chatglm are two ropes, and so are their gradients", "[c
   CHECK(worst < 1e-12);
 }
 
-TEST_CASE("chatglm checks its input before it writes", "[chatglm][errors]") {
+TEST_CASE("ChatGlmRope: checks its input before it writes", "[chatglm][errors]") {
   const auto config = [](Index dim, double base) {
     return message_of<posenc::ConfigError>([&] { ChatGlmRope(dim, base); });
   };
@@ -154,7 +155,8 @@ TEST_CASE("chatglm checks its input before it writes", "[chatglm][errors]") {
         "posenc::Rope::adjoint: positions must have 2 axes but have 1");
 }
 
-TEST_CASE("GPT-J and later ChatGLM rotate neighbours in the first part of a head", "[chatglm]") {
+TEST_CASE("Rope: GPT-J and later ChatGLM rotate neighbours in the first part of a head",
+          "[chatglm]") {
   // GPT-J rotates 64 of 256 channels, ChatGLM2 and GLM-4 64 of 128; the exponent's denominator is
   // the rotary dimension.
   for (const Index dim : {256, 128}) {
@@ -171,7 +173,7 @@ TEST_CASE("GPT-J and later ChatGLM rotate neighbours in the first part of a head
   }
 }
 
-TEST_CASE("a partial rotary dimension that is odd is rejected", "[chatglm][errors]") {
+TEST_CASE("rotary_dim: odd is rejected", "[chatglm][errors]") {
   // int(0.4 * 80) is even, int(0.4 * 64) = 25 is not.
   CHECK_NOTHROW(posenc::Rope<posenc::HalfRotate>(
       posenc::Unscaled{.rotary_dim = static_cast<Index>(0.4 * 80), .base = 10000}));

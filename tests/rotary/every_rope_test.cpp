@@ -61,7 +61,7 @@ void check_any(const Rope& rope) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("every call of rope works on any rope and chatglm's", "[any_rope]",
+TEMPLATE_LIST_TEST_CASE("AnyRope and ChatGlmRope: have every call of Rope", "[any_rope]",
                         rotation::Scalars) {
   rotation::for_each_pairing([](auto pairing) {
     check_any<TestType>(every_rope::plain<decltype(pairing)>());
@@ -70,7 +70,7 @@ TEMPLATE_LIST_TEST_CASE("every call of rope works on any rope and chatglm's", "[
   check_any<TestType>(every_rope::chatglm());
 }
 
-TEST_CASE("chatglm's rope is two ropes, bit for bit", "[chatglm]") {
+TEST_CASE("ChatGlmRope: two ropes, bit for bit", "[chatglm]") {
   const auto both = every_rope::chatglm();
   const auto position = both.position_half(), block = both.block_half();
   const auto p = every_rope::positions(2);
@@ -104,7 +104,7 @@ TEST_CASE("chatglm's rope is two ropes, bit for bit", "[chatglm]") {
   CHECK(both.rotary_dim() == 40);
 }
 
-TEST_CASE("any rope is made from a rule, as rope is", "[any_rope]") {
+TEST_CASE("AnyRope: made from a rule as Rope is", "[any_rope]") {
   const posenc::YarnScaling yarn{
       .rotary_dim = 24, .base = 10000, .factor = 8, .original_max_position = 4096};
   const AnyRope any(posenc::PairingKind::HalfRotate, yarn, 2);
@@ -112,7 +112,7 @@ TEST_CASE("any rope is made from a rule, as rope is", "[any_rope]") {
   CHECK(any.rotary_offset() == 2);
 }
 
-TEMPLATE_TEST_CASE("mixed rope turns several tensors, and back", "[mixed_rope]", Interleaved,
+TEMPLATE_TEST_CASE("MixedRope: rotates several tensors, and back", "[mixed_rope]", Interleaved,
                    HalfRotate) {
   const auto rope = every_rope::mixed<TestType>();
   const auto p = every_rope::positions(2, every_rope::batch);
@@ -134,7 +134,7 @@ TEMPLATE_TEST_CASE("mixed rope turns several tensors, and back", "[mixed_rope]",
                                     support::row_of(want.view(), 1, 9, 2)) < 1e-14);
 }
 
-TEST_CASE("an output that begins where its input does may not reach out of memory",
+TEST_CASE("rotate_into: an output that begins where its input does may not reach out of memory",
           "[rope][errors]") {
   std::vector<float> numbers(64, 1);
   const auto check = [&](const auto& rotate) {

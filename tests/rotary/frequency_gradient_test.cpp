@@ -80,7 +80,7 @@ void check_close(const std::vector<double>& actual, const std::vector<double>& e
 
 }  // namespace
 
-TEST_CASE("the gradient of rope's frequencies is that of finite differences", "[gradient]") {
+TEST_CASE("frequency_gradient: Rope's equals finite differences", "[gradient]") {
   rotation::for_each_pairing([](auto pairing) {
     using Pairing = decltype(pairing);
     support::Random random(1);
@@ -111,7 +111,7 @@ TEST_CASE("the gradient of rope's frequencies is that of finite differences", "[
   });
 }
 
-TEST_CASE("the gradient of mixed rope's frequencies is that of finite differences", "[gradient]") {
+TEST_CASE("frequency_gradient: MixedRope's equals finite differences", "[gradient]") {
   support::Random random(2);
   const auto positions = several_positions(random, 2);
   const posenc::MixedRopeConfig shape{
@@ -130,8 +130,7 @@ TEST_CASE("the gradient of mixed rope's frequencies is that of finite difference
   check_close(gradient, differences(rotate, w, x, grad));
 }
 
-TEMPLATE_LIST_TEST_CASE("gradients of frequencies are sums in double", "[gradient]",
-                        rotation::Scalars) {
+TEMPLATE_LIST_TEST_CASE("frequency_gradient: sums are in double", "[gradient]", rotation::Scalars) {
   using T = TestType;
   support::Random random(3);
   const Rope<posenc::HalfRotate> rope(
@@ -157,7 +156,7 @@ TEMPLATE_LIST_TEST_CASE("gradients of frequencies are sums in double", "[gradien
   for (std::size_t i = 0; i < 3; ++i) CHECK(std::abs(gradient[i] - expected[i]) <= 1e-14 * size[i]);
 }
 
-TEST_CASE("gradients of frequencies check their shapes first", "[gradient][errors]") {
+TEST_CASE("frequency_gradient: checks shapes first", "[gradient][errors]") {
   support::Random random(4);
   const Rope<posenc::HalfRotate> rope(
       posenc::Frequencies::from_inv_freq(rotation::plain_frequencies(6)));

@@ -38,7 +38,7 @@ std::vector<double> random_frequencies(support::Random& random, Index count) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("mixed rope equals its reference", "[mixed_rope]", rotation::Scalars) {
+TEMPLATE_LIST_TEST_CASE("MixedRope: equals its reference", "[mixed_rope]", rotation::Scalars) {
   using T = TestType;
   rotation::for_each_pairing([](auto pairing) {
     using Pairing = decltype(pairing);
@@ -96,7 +96,7 @@ TEMPLATE_LIST_TEST_CASE("mixed rope equals its reference", "[mixed_rope]", rotat
   });
 }
 
-TEST_CASE("mixed rope on its maximum of axes adds the angles of all", "[mixed_rope]") {
+TEST_CASE("MixedRope: on its maximum of axes adds the angles of all", "[mixed_rope]") {
   constexpr Index axes = 64, heads = 2, pairs = 3, tokens = 70;
   support::Random random(5);
   const auto w = random_frequencies(random, axes * heads * pairs);
@@ -132,7 +132,7 @@ TEST_CASE("mixed rope on its maximum of axes adds the angles of all", "[mixed_ro
   CHECK(worst < 1e-13);
 }
 
-TEST_CASE("mixed rope without mixing is rope on axes, bit for bit", "[mixed_rope]") {
+TEST_CASE("MixedRope: without mixing is Rope on axes, bit for bit", "[mixed_rope]") {
   constexpr Index dim = 16, heads = 2;
   const auto axial = posenc::rope_vit_axial({.head_dim = dim, .base = 100});
   const posenc::Rope<posenc::Interleaved> rope(posenc::AxialFrequencies{
@@ -150,7 +150,8 @@ TEST_CASE("mixed rope without mixing is rope on axes, bit for bit", "[mixed_rope
   CHECK(mixed.softmax_scale_multiplier() == 1);
 }
 
-TEST_CASE("the first frequencies of RoPE-ViT turn the plane of the axes", "[mixed_rope]") {
+TEST_CASE("MixedRope: the first frequencies of RoPE-ViT rotate the plane of the axes",
+          "[mixed_rope]") {
   const double angle = 0.7;
   const auto w = posenc::rope_vit_mixed_inv_freq(8, 10, std::array{0.0, angle});
   REQUIRE(w.size() == 2 * 2 * 4);
@@ -171,7 +172,7 @@ TEST_CASE("the first frequencies of RoPE-ViT turn the plane of the axes", "[mixe
   CHECK(y(1, 2) == about(std::cos(angle)));
 }
 
-TEST_CASE("mixed rope checks its settings", "[mixed_rope][errors]") {
+TEST_CASE("MixedRope: checks its settings", "[mixed_rope][errors]") {
   using Rope = MixedRope<posenc::Interleaved>;
   const std::vector<double> w(12, 1.0);
   const auto error = [&w](const posenc::MixedRopeConfig& shape) {
@@ -203,8 +204,7 @@ TEST_CASE("mixed rope checks its settings", "[mixed_rope][errors]") {
         "posenc::rope_vit_mixed_inv_freq: base must be set, finite and greater than 1, but is 1");
 }
 
-TEST_CASE("every call of mixed rope checks its tensor and positions first",
-          "[mixed_rope][errors]") {
+TEST_CASE("MixedRope: every call checks its tensor and positions first", "[mixed_rope][errors]") {
   const MixedRope<posenc::Interleaved> rope(std::vector<double>(12, 1.0),
                                             {.heads = 2, .rotary_dim = 6});
   support::Random random(3);

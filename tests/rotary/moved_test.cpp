@@ -19,7 +19,7 @@ using posenc::Index;
 using posenc::Positions;
 using Tensor = Eigen::Tensor<float, 4, Eigen::RowMajor>;
 
-TEST_CASE("moved-from positions and tables hold no tokens", "[rotary]") {
+TEST_CASE("Positions and RotationTable: moved-from ones hold no tokens", "[rotary]") {
   const posenc::Rope<HalfRotate> rope(posenc::Unscaled{.rotary_dim = 8, .base = 10000});
   Tensor x(1, 3, 2, 8);
   x.setConstant(1);
@@ -50,7 +50,7 @@ void check_moved(R rope, Index axes) {
   for (Index i = 0; i < x.size(); ++i) CHECK(x.data()[i] == y.data()[i]);
 }
 
-TEST_CASE("a moved-from rope turns as before", "[rotary]") {
+TEST_CASE("Rope: a moved-from rope rotates as before", "[rotary]") {
   check_moved(posenc::Rope<HalfRotate>(posenc::Unscaled{.rotary_dim = 8, .base = 10000}), 1);
   check_moved(posenc::MixedRope<HalfRotate>(std::vector<double>(16, 0.5),
                                             {.axes = 2, .heads = 2, .rotary_dim = 8}),

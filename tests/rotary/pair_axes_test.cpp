@@ -15,7 +15,7 @@ using posenc::Index;
 using posenc::PairAxes;
 using support::message_of;
 
-TEST_CASE("the table of plain rope has one axis and fits any number of pairs", "[axes]") {
+TEST_CASE("PairAxes: of a plain rope has one axis and fits any number of pairs", "[axes]") {
   const PairAxes plain;
   CHECK(plain.plain());
   CHECK(plain.axis_count() == 1);
@@ -26,7 +26,7 @@ TEST_CASE("the table of plain rope has one axis and fits any number of pairs", "
   CHECK_FALSE(PairAxes(1, {0, 0}).plain());
 }
 
-TEST_CASE("a table hands out runs of pairs on one axis", "[axes]") {
+TEST_CASE("PairAxes: gives runs of pairs on one axis", "[axes]") {
   struct Run {
     Index axis, first, count;
     bool operator==(const Run&) const = default;
@@ -48,7 +48,7 @@ TEST_CASE("a table hands out runs of pairs on one axis", "[axes]") {
   CHECK(PairAxes::only(0, 1, 65536).pairs() == 65536);
 }
 
-TEST_CASE("tables of axes that cannot be are rejected", "[axes][errors]") {
+TEST_CASE("PairAxes: invalid tables are rejected", "[axes][errors]") {
   const auto error = [](const auto& call) { return message_of<ConfigError>(call); };
   CHECK(error([] { PairAxes(0, {}); }) ==
         "posenc::PairAxes: there must be at least one axis, not 0");

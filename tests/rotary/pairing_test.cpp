@@ -16,7 +16,7 @@ using posenc::HalfRotate;
 using posenc::Index;
 using posenc::Interleaved;
 
-TEST_CASE("channels of a pair by hand", "[pairing]") {
+TEST_CASE("Pairing: channels of a pair by hand", "[pairing]") {
   STATIC_REQUIRE(Interleaved::first(3, 8) == 6);
   STATIC_REQUIRE(Interleaved::second(3, 8) == 7);
   STATIC_REQUIRE(HalfRotate::first(3, 8) == 3);
@@ -25,7 +25,8 @@ TEST_CASE("channels of a pair by hand", "[pairing]") {
   CHECK(std::string(HalfRotate::name) == "half");
 }
 
-TEMPLATE_TEST_CASE("every channel belongs to one pair", "[pairing]", Interleaved, HalfRotate) {
+TEMPLATE_TEST_CASE("Pairing: every channel belongs to one pair", "[pairing]", Interleaved,
+                   HalfRotate) {
   for (Index pairs = 1; pairs < 10; ++pairs) {
     std::vector<int> uses(static_cast<std::size_t>(2 * pairs));
     for (Index pair = 0; pair < pairs; ++pair) {
@@ -36,8 +37,8 @@ TEMPLATE_TEST_CASE("every channel belongs to one pair", "[pairing]", Interleaved
   }
 }
 
-TEMPLATE_TEST_CASE("a pair is rotated from its first channel towards its second", "[pairing]",
-                   Interleaved, HalfRotate) {
+TEMPLATE_TEST_CASE("Pairing: a pair is rotated from its first channel towards its second",
+                   "[pairing]", Interleaved, HalfRotate) {
   const std::array inv_freq{1.0, 0.5, 0.25};
   const posenc::Rope<TestType> rope(posenc::Frequencies::from_inv_freq(inv_freq));
   for (Index pair = 0; pair < 3; ++pair) {

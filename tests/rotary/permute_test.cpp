@@ -69,7 +69,7 @@ std::vector<double> project(const std::vector<T>& w, const std::vector<double>& 
 
 }  // namespace
 
-TEST_CASE("rows go where the views of the converters send them", "[permute]") {
+TEST_CASE("permute_pairs: rows go where the views of the converters send them", "[permute]") {
   // [2, r/2, in] <-> [r/2, 2, in]: half[j] = interleaved[2j], half[j + r/2] = interleaved[2j + 1].
   std::vector<int> rows(8);
   std::iota(rows.begin(), rows.end(), 0);
@@ -81,7 +81,8 @@ TEST_CASE("rows go where the views of the converters send them", "[permute]") {
   // The two orders differ, which a head of four channels would not show.
 }
 
-TEST_CASE("every row of every head goes to its place, and no other moves", "[permute]") {
+TEST_CASE("permute_pairs: every row of every head goes to its place, and no other moves",
+          "[permute]") {
   for (const Shape& shape : shapes) {
     constexpr Index cols = 3, stride = 5;
     const auto [dim, r, offset] = shape.rows;
@@ -118,8 +119,8 @@ TEST_CASE("every row of every head goes to its place, and no other moves", "[per
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("permuted heads rotate to permuted heads, bit for bit", "[permute]",
-                        rotation::Scalars) {
+TEMPLATE_LIST_TEST_CASE("permute_pairs: permuted heads rotate to permuted heads, bit for bit",
+                        "[permute]", rotation::Scalars) {
   using T = TestType;
   support::Random random(1);
   for (const Shape& shape : shapes) {
@@ -147,8 +148,9 @@ TEMPLATE_LIST_TEST_CASE("permuted heads rotate to permuted heads, bit for bit", 
   }
 }
 
-TEST_CASE("scores do not change with the pairing, with biases, gains and grouped heads",
-          "[permute]") {
+TEST_CASE(
+    "permute_pairs: scores do not change with the pairing, with biases, gains and grouped heads",
+    "[permute]") {
   constexpr Index dim = 16, query_heads = 4, key_heads = 2, in = 6;
   const HeadLayout rows{.head_dim = dim, .rotary_dim = 12, .rotary_offset = 2};
   const posenc::YarnScaling rule{
@@ -204,7 +206,7 @@ TEST_CASE("scores do not change with the pairing, with biases, gains and grouped
   CHECK(std::abs(wrong[0] - before[0]) > 1e-3);
 }
 
-TEST_CASE("permute_pairs checks its shapes first", "[permute][errors]") {
+TEST_CASE("permute_pairs: checks its shapes first", "[permute][errors]") {
   std::vector<float> w(24, 1.0F), out(24, 2.0F);
   const MatrixView<float> view{w.data(), 12, 2, 2};
   const auto config = [&](const HeadLayout& rows) {

@@ -69,7 +69,8 @@ double norm_of_pair(const std::vector<double>& row, std::size_t i) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("shifted keys are keys rotated further", "[rerotate]", rotation::Scalars) {
+TEMPLATE_LIST_TEST_CASE("shift_keys: shifted keys are keys rotated further", "[rerotate]",
+                        rotation::Scalars) {
   using T = TestType;
   rotation::for_each_pairing([](auto pairing) {
     using Pairing = decltype(pairing);
@@ -97,7 +98,7 @@ TEMPLATE_LIST_TEST_CASE("shifted keys are keys rotated further", "[rerotate]", r
   });
 }
 
-TEST_CASE("norms do not drift over a thousand shifts", "[rerotate]") {
+TEST_CASE("shift_keys: norms do not drift over a thousand shifts", "[rerotate]") {
   const Rope<posenc::Interleaved> rope(posenc::YarnScaling{
       .rotary_dim = 64, .base = 10000, .factor = 8, .original_max_position = 4096});
   REQUIRE(rope.frequencies().attention_factor() > 1.2);
@@ -124,7 +125,7 @@ TEST_CASE("norms do not drift over a thousand shifts", "[rerotate]") {
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("keys made anew are those of the other rope", "[rerotate]",
+TEMPLATE_LIST_TEST_CASE("rerotate: gives the keys of the other rope", "[rerotate]",
                         rotation::Scalars) {
   using T = TestType;
   rotation::for_each_pairing([](auto pairing) {
@@ -153,7 +154,8 @@ TEMPLATE_LIST_TEST_CASE("keys made anew are those of the other rope", "[rerotate
   });
 }
 
-TEST_CASE("a cache outlives a switch of frequencies that depend on the length", "[rerotate]") {
+TEST_CASE("rerotate: a cache outlives a switch of frequencies that depend on the length",
+          "[rerotate]") {
   support::Random random(4);
   auto x = Heads<float>::random(random, 1, 16, 2, 64);
   const auto switched = [&](const posenc::Frequencies& before, const posenc::Frequencies& after) {
@@ -181,7 +183,7 @@ TEST_CASE("a cache outlives a switch of frequencies that depend on the length", 
   CHECK(switched(large, small) <= 4);
 }
 
-TEST_CASE("keys under the float pipeline are made anew as well", "[rerotate]") {
+TEST_CASE("rerotate: keys under the float pipeline", "[rerotate]") {
   support::Random random(5);
   auto x = Heads<float>::random(random, 1, 16, 2, 64);
   const posenc::Unscaled plain{.rotary_dim = 64, .base = 10000};
@@ -195,7 +197,7 @@ TEST_CASE("keys under the float pipeline are made anew as well", "[rerotate]") {
   CHECK(difference_in_ulp<posenc::HalfRotate>(x, moved, direct, 0, 32, 1) <= 4);
 }
 
-TEST_CASE("on several axes only those that move turn", "[rerotate]") {
+TEST_CASE("shift_keys: on several axes only those that move rotate", "[rerotate]") {
   const Rope<posenc::HalfRotate> rope(
       posenc::Unscaled{.rotary_dim = 32, .base = 10000}, 0,
       posenc::mrope_interleaved({6, 5, 5}, posenc::MropeTail::Time));
@@ -230,7 +232,7 @@ TEST_CASE("on several axes only those that move turn", "[rerotate]") {
   CHECK(difference_in_ulp<posenc::HalfRotate>(x, before, direct, 0, 16, 1) <= 4);
 }
 
-TEST_CASE("shift_keys and rerotate check their input first", "[rerotate][errors]") {
+TEST_CASE("shift_keys and rerotate: check their input first", "[rerotate][errors]") {
   using Half = Rope<posenc::HalfRotate>;
   const Half rope(posenc::Unscaled{.rotary_dim = 8, .base = 10000});
   support::Random random(7);
@@ -280,7 +282,7 @@ TEST_CASE("shift_keys and rerotate check their input first", "[rerotate][errors]
   CHECK(support::same_bits(x.view(), before.view()));
 }
 
-TEST_CASE("rerotate refuses factors whose ratio a float does not hold", "[rerotate][errors]") {
+TEST_CASE("rerotate: rejects factors whose ratio a float does not hold", "[rerotate][errors]") {
   const auto rope = [](double factor) {
     return Rope<posenc::HalfRotate>(posenc::Frequencies::from_inv_freq({1.0}, factor));
   };

@@ -130,7 +130,7 @@ std::vector<Scheme> schemes() {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("every scheme of axes equals its reference", "[rope][axes]",
+TEMPLATE_LIST_TEST_CASE("Rope on axes: every scheme of axes equals its reference", "[rope][axes]",
                         rotation::Scalars) {
   using T = TestType;
   rotation::for_each_pairing([](auto pairing) {
@@ -156,8 +156,8 @@ TEMPLATE_LIST_TEST_CASE("every scheme of axes equals its reference", "[rope][axe
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("equal positions on all axes give plain rope, bit for bit", "[rope][axes]",
-                        rotation::Scalars) {
+TEMPLATE_LIST_TEST_CASE("Rope on axes: equal positions on all axes give plain rope, bit for bit",
+                        "[rope][axes]", rotation::Scalars) {
   using T = TestType;
   rotation::for_each_pairing([](auto pairing) {
     using Pairing = decltype(pairing);
@@ -189,7 +189,8 @@ TEMPLATE_LIST_TEST_CASE("equal positions on all axes give plain rope, bit for bi
   });
 }
 
-TEST_CASE("a table of several axes gives the bits of one-shot calls", "[rope][axes]") {
+TEST_CASE("Rope on axes: a table of several axes gives the bits of one-shot calls",
+          "[rope][axes]") {
   support::Random random(3);
   for (const Scheme& scheme : schemes()) {
     INFO(scheme.name);
@@ -206,7 +207,7 @@ TEST_CASE("a table of several axes gives the bits of one-shot calls", "[rope][ax
   }
 }
 
-TEST_CASE("the float pipeline is the same on several axes", "[rope][axes]") {
+TEST_CASE("Rope on axes: the float pipeline is the same on several axes", "[rope][axes]") {
   support::Random random(4);
   const auto frequencies = posenc::frequencies(posenc::Unscaled{.rotary_dim = 24, .base = 1e6});
   const posenc::Rope<posenc::HalfRotate> plain(frequencies, 0, {}, posenc::AnglePolicy::HfFloat32);
@@ -220,7 +221,7 @@ TEST_CASE("the float pipeline is the same on several axes", "[rope][axes]") {
   CHECK(support::same_bits(x.view(), y.view()));
 }
 
-TEST_CASE("positions must have the axes of the rope", "[rope][axes][errors]") {
+TEST_CASE("Rope on axes: positions must have the axes of the rope", "[rope][axes][errors]") {
   const posenc::Rope<posenc::HalfRotate> rope(given(24, posenc::mrope_chunked({4, 4, 4})));
   CHECK(rope.axis_count() == 3);
   CHECK(rope.axes() == posenc::mrope_chunked({4, 4, 4}));

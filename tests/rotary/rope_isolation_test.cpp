@@ -26,7 +26,7 @@ posenc::Rope<Pairing> make_rope(Index rotary_dim, Index offset) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("channels outside the rotary slice keep their bits", "[rope]",
+TEMPLATE_LIST_TEST_CASE("Rope: channels outside the rotary slice keep their bits", "[rope]",
                         rotation::Scalars) {
   using T = TestType;
   rotation::for_each_pairing([](auto pairing) {
@@ -59,7 +59,7 @@ TEMPLATE_LIST_TEST_CASE("channels outside the rotary slice keep their bits", "[r
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("NaN and inf stay within their pair", "[rope]", rotation::Scalars) {
+TEMPLATE_LIST_TEST_CASE("Rope: NaN and inf stay within their pair", "[rope]", rotation::Scalars) {
   using T = TestType;
   rotation::for_each_pairing([](auto pairing) {
     using Pairing = decltype(pairing);
@@ -83,7 +83,7 @@ TEMPLATE_LIST_TEST_CASE("NaN and inf stay within their pair", "[rope]", rotation
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("a row's bits depend on itself and its position alone", "[rope]",
+TEMPLATE_LIST_TEST_CASE("Rope: a row's bits depend on itself and its position alone", "[rope]",
                         rotation::Scalars) {
   using T = TestType;
   rotation::for_each_pairing([](auto pairing) {
@@ -112,7 +112,7 @@ TEMPLATE_LIST_TEST_CASE("a row's bits depend on itself and its position alone", 
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("empty tensors are legal", "[rope]", rotation::Scalars) {
+TEMPLATE_LIST_TEST_CASE("Rope: empty tensors are legal", "[rope]", rotation::Scalars) {
   using T = TestType;
   const auto rope = make_rope<posenc::Interleaved>(4, 0);
   const posenc::HeadsView<T> no_batch{nullptr, 0, 3, 2, 4, 24, 8, 4};

@@ -59,7 +59,7 @@ double dot_tolerance(const std::vector<double>& x, const std::vector<double>& y,
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("<rotate(x), y> == <x, adjoint(y)>", "[rope]", rotation::Scalars) {
+TEMPLATE_LIST_TEST_CASE("Rope: <rotate(x), y> == <x, adjoint(y)>", "[rope]", rotation::Scalars) {
   using T = TestType;
   rotation::for_each_pairing([](auto pairing) {
     using Pairing = decltype(pairing);
@@ -81,7 +81,8 @@ TEMPLATE_LIST_TEST_CASE("<rotate(x), y> == <x, adjoint(y)>", "[rope]", rotation:
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("inverse undoes rotate, adjoint leaves m^2", "[rope]", rotation::Scalars) {
+TEMPLATE_LIST_TEST_CASE("Rope: inverse undoes rotate, adjoint leaves m^2", "[rope]",
+                        rotation::Scalars) {
   using T = TestType;
   rotation::for_each_pairing([](auto pairing) {
     using Pairing = decltype(pairing);
@@ -123,8 +124,8 @@ TEMPLATE_LIST_TEST_CASE("inverse undoes rotate, adjoint leaves m^2", "[rope]", r
   });
 }
 
-TEMPLATE_TEST_CASE("inverse undoes factors whose square a float does not hold", "[rope]", float,
-                   double) {
+TEMPLATE_TEST_CASE("Rope: inverse undoes factors whose square a float does not hold", "[rope]",
+                   float, double) {
   using T = TestType;
   rotation::for_each_pairing([](auto pairing) {
     using Pairing = decltype(pairing);
@@ -156,7 +157,7 @@ TEMPLATE_TEST_CASE("inverse undoes factors whose square a float does not hold", 
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("scores depend on the difference of positions alone", "[rope]",
+TEMPLATE_LIST_TEST_CASE("Rope: scores depend on the difference of positions alone", "[rope]",
                         rotation::Scalars) {
   using T = TestType;
   rotation::for_each_pairing([](auto pairing) {
@@ -185,7 +186,8 @@ TEMPLATE_LIST_TEST_CASE("scores depend on the difference of positions alone", "[
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("rotation multiplies every pair's norm by m", "[rope]", rotation::Scalars) {
+TEMPLATE_LIST_TEST_CASE("Rope: rotation multiplies every pair's norm by m", "[rope]",
+                        rotation::Scalars) {
   using T = TestType;
   rotation::for_each_pairing([](auto pairing) {
     using Pairing = decltype(pairing);
@@ -209,7 +211,7 @@ TEMPLATE_LIST_TEST_CASE("rotation multiplies every pair's norm by m", "[rope]", 
   });
 }
 
-TEST_CASE("rotation is multiplication by m e^(j p w), the complex form", "[rope]") {
+TEST_CASE("Rope: rotation is multiplication by m e^(j p w), the complex form", "[rope]") {
   rotation::for_each_pairing([](auto pairing) {
     using Pairing = decltype(pairing);
     support::Random random(5);
@@ -225,8 +227,8 @@ TEST_CASE("rotation is multiplication by m e^(j p w), the complex form", "[rope]
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("the pairings agree bit for bit once channels are permuted", "[rope]",
-                        rotation::Scalars) {
+TEMPLATE_LIST_TEST_CASE("Pairing: the pairings agree bit for bit once channels are permuted",
+                        "[rope]", rotation::Scalars) {
   using T = TestType;
   support::Random random(6);
   auto interleaved = Heads<T>::random(random, 2, seq, 3, dim);
@@ -251,7 +253,7 @@ TEMPLATE_LIST_TEST_CASE("the pairings agree bit for bit once channels are permut
   CHECK(support::same_bits(half.view(), permuted(interleaved).view()));
 }
 
-TEMPLATE_LIST_TEST_CASE("rotation commutes with powers of two and with the sign, bit for bit",
+TEMPLATE_LIST_TEST_CASE("Rope: rotation commutes with powers of two and with the sign, bit for bit",
                         "[rope]", rotation::Scalars) {
   using T = TestType;
   support::Random random(7);
@@ -269,7 +271,7 @@ TEMPLATE_LIST_TEST_CASE("rotation commutes with powers of two and with the sign,
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("position 0 with m = 1 is the identity, bit for bit", "[rope]",
+TEMPLATE_LIST_TEST_CASE("Rope: position 0 with m = 1 is the identity, bit for bit", "[rope]",
                         rotation::Scalars) {
   using T = TestType;
   support::Random random(8);

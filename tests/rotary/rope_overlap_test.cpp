@@ -19,7 +19,8 @@ using posenc::Positions;
 using posenc::ShapeError;
 using support::message_of;
 
-TEST_CASE("a partial overlap of input and output is an error in checked builds", "[rope][errors]") {
+TEST_CASE("Rope: a partial overlap of input and output is an error in checked builds",
+          "[rope][errors]") {
   const posenc::Rope<posenc::Interleaved> rope(
       posenc::Frequencies::from_inv_freq(std::vector<double>{1, 0.5}));
   const auto positions = Positions::range(0, 2);
@@ -67,7 +68,7 @@ TEST_CASE("a partial overlap of input and output is an error in checked builds",
   CHECK_NOTHROW(table.rotate_into(at(20), at(36)));
 }
 
-TEST_CASE("cos and sin of table_into() that share memory are an error in checked builds",
+TEST_CASE("table_into: cos and sin that share memory are an error in checked builds",
           "[rope][errors]") {
   const posenc::Rope<posenc::Interleaved> rope(
       posenc::Frequencies::from_inv_freq(std::vector<double>{1, 0.5}));

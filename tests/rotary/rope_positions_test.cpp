@@ -59,7 +59,7 @@ std::vector<PositionCase> position_cases() {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("rope takes positions of every form", "[rope]", rotation::Scalars) {
+TEMPLATE_LIST_TEST_CASE("Rope: takes positions of every form", "[rope]", rotation::Scalars) {
   using T = TestType;
   const auto w = rotation::plain_frequencies(10);
   rotation::for_each_pairing([&](auto pairing) {
@@ -78,7 +78,8 @@ TEMPLATE_LIST_TEST_CASE("rope takes positions of every form", "[rope]", rotation
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("rope is as accurate far away as it is near", "[rope]", rotation::Scalars) {
+TEMPLATE_LIST_TEST_CASE("Rope: is as accurate far away as it is near", "[rope]",
+                        rotation::Scalars) {
   using T = TestType;
   const auto w = rotation::plain_frequencies(64);
   const posenc::Rope<posenc::Interleaved> rope(posenc::Frequencies::from_inv_freq(w));
@@ -105,7 +106,7 @@ TEMPLATE_LIST_TEST_CASE("rope is as accurate far away as it is near", "[rope]", 
   }
 }
 
-TEST_CASE("ids, runs and reals of the same positions give the same bits", "[rope]") {
+TEST_CASE("Rope: ids, runs and reals of the same positions give the same bits", "[rope]") {
   const posenc::Rope<posenc::HalfRotate> rope(
       posenc::Frequencies::from_inv_freq(rotation::plain_frequencies(16)));
   support::Random random(3);

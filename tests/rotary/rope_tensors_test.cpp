@@ -35,7 +35,7 @@ bool rotates_to(const Rope& rope, posenc::HeadsView<T> view, Heads<T> x, Heads<T
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("rope gives the same bits in all of Eigen's tensors", "[rope]",
+TEMPLATE_LIST_TEST_CASE("Rope: the same bits in all of Eigen's tensors", "[rope]",
                         rotation::Scalars) {
   using T = TestType;
   using RowMajor = Eigen::Tensor<T, 4, Eigen::RowMajor>;
@@ -61,7 +61,7 @@ TEMPLATE_LIST_TEST_CASE("rope gives the same bits in all of Eigen's tensors", "[
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("rope gives the same bits where a head's positions lie together", "[rope]",
+TEMPLATE_LIST_TEST_CASE("Rope: the same bits where a head's positions lie together", "[rope]",
                         rotation::Scalars) {
   using T = TestType;
   const Index head_dim = GENERATE(64, 72, 128), tokens = GENERATE(2, 4, 16, 17, 33);
@@ -81,8 +81,9 @@ TEMPLATE_LIST_TEST_CASE("rope gives the same bits where a head's positions lie t
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("q and k are rotated inside a fused QKV buffer, v is left alone", "[rope]",
-                        rotation::Scalars) {
+TEMPLATE_LIST_TEST_CASE(
+    "rotate_all: q and k are rotated inside a fused QKV buffer, v is left alone", "[rope]",
+    rotation::Scalars) {
   using T = TestType;
   constexpr Index kv_heads = 2, all = heads + 2 * kv_heads;
   const auto rope = make_rope<posenc::HalfRotate>();
@@ -105,7 +106,7 @@ TEMPLATE_LIST_TEST_CASE("q and k are rotated inside a fused QKV buffer, v is lef
                                     posenc::slice_heads(untouched, heads + kv_heads, kv_heads)));
 }
 
-TEST_CASE("a slice of the features is rotated like a head of its own", "[rope]") {
+TEST_CASE("Rope: a slice of the features is rotated like a head of its own", "[rope]") {
   support::Random random(3);
   auto x = Heads<float>::random(random, batch, seq, heads, dim);
   auto sliced = x;
@@ -116,7 +117,7 @@ TEST_CASE("a slice of the features is rotated like a head of its own", "[rope]")
   CHECK(support::same_bits(x.view(), sliced.view()));
 }
 
-TEST_CASE("tensors that are rotated in one call must have the same tokens", "[rope]") {
+TEST_CASE("rotate_all: tensors must have the same tokens", "[rope]") {
   const auto rope = make_rope<posenc::HalfRotate>();
   support::Random random(6);
   auto q = Heads<float>::random(random, batch, seq, heads, dim);
@@ -128,7 +129,7 @@ TEST_CASE("tensors that are rotated in one call must have the same tokens", "[ro
   CHECK(support::same_bits(k.view(), Heads<float>(k_before).view()));
 }
 
-TEST_CASE("rotation in place checks that heads share no memory", "[rope]") {
+TEST_CASE("Rope: rotation in place checks that heads share no memory", "[rope]") {
   const auto rope = make_rope<posenc::HalfRotate>();
   std::vector<float> memory(4 * dim, 1.0F);
   const posenc::HeadsView<float> x{memory.data(), 1, 2, 2, dim, 4 * dim, 2 * dim, dim - 1};
@@ -136,7 +137,7 @@ TEST_CASE("rotation in place checks that heads share no memory", "[rope]") {
   CHECK(memory == std::vector<float>(4 * dim, 1.0F));
 }
 
-TEST_CASE("a slice of a sequence is rotated at the positions given for it", "[rope]") {
+TEST_CASE("Rope: a slice of a sequence is rotated at the positions given for it", "[rope]") {
   const auto rope = make_rope<posenc::HalfRotate>();
   support::Random random(4);
   auto x = Heads<float>::random(random, batch, seq, heads, dim);

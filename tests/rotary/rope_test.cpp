@@ -58,7 +58,7 @@ std::vector<double> run_of(const Shape& shape, Index first) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("rope equals the reference in place, in every layout", "[rope]",
+TEMPLATE_LIST_TEST_CASE("Rope: equals the reference in place, in every layout", "[rope]",
                         rotation::Scalars) {
   using T = TestType;
   rotation::for_each_pairing([](auto pairing) {
@@ -79,7 +79,7 @@ TEMPLATE_LIST_TEST_CASE("rope equals the reference in place, in every layout", "
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("rope out of place gives the bits of in place", "[rope]",
+TEMPLATE_LIST_TEST_CASE("Rope: out of place gives the bits of in place", "[rope]",
                         rotation::Scalars) {
   using T = TestType;
   rotation::for_each_pairing([](auto pairing) {
@@ -108,7 +108,7 @@ TEMPLATE_LIST_TEST_CASE("rope out of place gives the bits of in place", "[rope]"
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("adjoint keeps the attention factor, inverse divides by it", "[rope]",
+TEMPLATE_LIST_TEST_CASE("Rope: adjoint keeps the attention factor, inverse divides by it", "[rope]",
                         rotation::Scalars) {
   using T = TestType;
   rotation::for_each_pairing([](auto pairing) {
@@ -132,7 +132,7 @@ TEMPLATE_LIST_TEST_CASE("adjoint keeps the attention factor, inverse divides by 
   });
 }
 
-TEMPLATE_TEST_CASE("rope of a scaling rule equals the reference of that rule", "[rope]", float,
+TEMPLATE_TEST_CASE("Rope: a scaling rule equals the reference of that rule", "[rope]", float,
                    double) {
   using T = TestType;
   support::Random random(4);
@@ -149,7 +149,7 @@ TEMPLATE_TEST_CASE("rope of a scaling rule equals the reference of that rule", "
   CHECK(rotation::worst_error(x.view(), y.view(), run_of(shape, 4000), expect) <= 1);
 }
 
-TEST_CASE("queries and keys are treated alike, and say what they are", "[rope]") {
+TEST_CASE("Rope: queries and keys are rotated alike", "[rope]") {
   const Shape shape{2, 3, 2, 20, 8, 4};
   const auto rope = make_rope<posenc::Interleaved>(shape, 1.5);
   support::Random random(5);

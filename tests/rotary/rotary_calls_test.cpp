@@ -75,7 +75,7 @@ const std::string reach_rule =
 
 }  // namespace
 
-TEST_CASE("every call of Rope checks its tensor and positions first", "[rope][errors]") {
+TEST_CASE("Rope: every call checks its tensor and positions first", "[rope][errors]") {
   support::Random random(1);
   auto x = Heads<float>::random(random, 2, 3, 2, 8);
   auto before = x;
@@ -102,7 +102,7 @@ TEST_CASE("every call of Rope checks its tensor and positions first", "[rope][er
   }
 }
 
-TEST_CASE("rotate_into needs tensors of one shape", "[rope][errors]") {
+TEST_CASE("rotate_into: needs tensors of one shape", "[rope][errors]") {
   support::Random random(2);
   auto x = Heads<float>::random(random, 1, 3, 2, 4);
   Heads<float> out(1, 3, 1, 4);
@@ -125,7 +125,7 @@ TEST_CASE("rotate_into needs tensors of one shape", "[rope][errors]") {
   CHECK(support::same_bits(out.view(), untouched.view()));
 }
 
-TEST_CASE("the constructor of Rope checks its settings", "[rope][errors]") {
+TEST_CASE("Rope: the constructor checks its settings", "[rope][errors]") {
   CHECK(message_of<ConfigError>([] { make_rope(2, -1); }) ==
         "posenc::Rope: rotary_offset must not be negative but is -1");
   CHECK(message_of<ConfigError>([] { make_rope(2, std::numeric_limits<Index>::max()); }) ==
@@ -137,7 +137,7 @@ TEST_CASE("the constructor of Rope checks its settings", "[rope][errors]") {
         "posenc::Frequencies: attention_factor must be positive and finite but is -1");
 }
 
-TEST_CASE("every call of RotationTable checks its tensor first", "[rotation_table][errors]") {
+TEST_CASE("RotationTable: every call checks its tensor first", "[rotation_table][errors]") {
   support::Random random(3);
   auto x = Heads<float>::random(random, 2, 3, 2, 8);
   auto before = x;
@@ -157,7 +157,8 @@ TEST_CASE("every call of RotationTable checks its tensor first", "[rotation_tabl
   }
 }
 
-TEST_CASE("a table is made from positions on one axis, within reach", "[rotation_table][errors]") {
+TEST_CASE("RotationTable: made from positions on one axis, within reach",
+          "[rotation_table][errors]") {
   const auto rope = make_rope();
   CHECK(message_of<ShapeError>([&] { rope.table<float>(Positions::grid(2, 2)); }) ==
         "posenc::Rope::table: positions must have 1 axis but have 2");
@@ -169,7 +170,7 @@ TEST_CASE("a table is made from positions on one axis, within reach", "[rotation
         }) == "posenc::Rope::table" + reach_rule);
 }
 
-TEST_CASE("from_cos_sin checks its settings", "[rotation_table][errors]") {
+TEST_CASE("from_cos_sin: checks its settings", "[rotation_table][errors]") {
   const std::array<float, 12> numbers{};
   const posenc::EmbeddingsView<const float> cos{numbers.data(), 1, 3, 4, 12, 4};
   auto sin = cos;
@@ -188,7 +189,7 @@ TEST_CASE("from_cos_sin checks its settings", "[rotation_table][errors]") {
         name + "attention_factor must lie within 1e-25 and 1e25 but is 1e-26");
 }
 
-TEST_CASE("from_cache checks its settings and positions", "[rotation_table][errors]") {
+TEST_CASE("from_cache: checks its settings and positions", "[rotation_table][errors]") {
   const std::array<float, 12> numbers{};
   const posenc::MatrixView<const float> cos{numbers.data(), 3, 4, 4};
   auto sin = cos;

@@ -50,14 +50,14 @@ void check_rope(const Rope& rope) {
 
 }  // namespace
 
-TEST_CASE("every call of a rope gives the same bits on every device", "[rope][threads]") {
+TEST_CASE("rotate: every call gives the same bits on every device", "[rope][threads]") {
   check_rope<float>(AnyRope(every_rope::plain<Interleaved>()));
   check_rope<float>(AnyRope(every_rope::on_axes<HalfRotate>()));
   check_rope<float>(AnyRope(every_rope::chatglm()));
   check_rope<Eigen::bfloat16>(every_rope::plain<Interleaved>());
 }
 
-TEST_CASE("mixed rope and xpos give the same bits on every device", "[rope][threads]") {
+TEST_CASE("MixedRope and XPos: the same bits on every device", "[rope][threads]") {
   const auto mixed = every_rope::mixed<Interleaved>();
   const auto xpos = every_rope::xpos<HalfRotate>();
   for (const Index rows : {Index{1}, every_rope::batch}) {
@@ -82,7 +82,7 @@ TEST_CASE("mixed rope and xpos give the same bits on every device", "[rope][thre
   }
 }
 
-TEST_CASE("tables are made with the same bits on every device", "[rotation_table][threads]") {
+TEST_CASE("RotationTable: made with the same bits on every device", "[rotation_table][threads]") {
   const auto rope = every_rope::plain<Interleaved>();
   const auto p = every_rope::positions(1, every_rope::batch);
   using Table = posenc::RotationTable<Interleaved, float>;
@@ -108,7 +108,7 @@ TEST_CASE("tables are made with the same bits on every device", "[rotation_table
   });
 }
 
-TEST_CASE("weights are permuted on every device", "[permute][threads]") {
+TEST_CASE("permute_pairs: runs on every device", "[permute][threads]") {
   constexpr Index heads = 7, head_dim = 12, cols = 5;
   const posenc::HeadLayout rows{.head_dim = head_dim, .rotary_dim = 8, .rotary_offset = 2};
   std::vector<float> weights(heads * head_dim * cols);

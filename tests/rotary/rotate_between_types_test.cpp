@@ -99,7 +99,7 @@ void check(const Shape& shape, const support::Layout& from, const support::Layou
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("rotation into another type is rotation in float, rounded once", "[rope]",
+TEMPLATE_LIST_TEST_CASE("rotate_into another type: rotation in float, rounded once", "[rope]",
                         Pairs) {
   using In = typename TestType::first_type;
   using Out = typename TestType::second_type;
@@ -128,7 +128,7 @@ TEMPLATE_LIST_TEST_CASE("rotation into another type is rotation in float, rounde
   });
 }
 
-TEST_CASE("rotation into bfloat16 equals the reference in double", "[rope]") {
+TEST_CASE("rotate_into another type: bfloat16 equals the reference in double", "[rope]") {
   rotation::for_each_pairing([](auto pairing) {
     using Pairing = decltype(pairing);
     constexpr Index seq = 5, heads = 3, dim = 70, rotary_dim = 64, offset = 3;
@@ -164,7 +164,7 @@ TEST_CASE("rotation into bfloat16 equals the reference in double", "[rope]") {
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("every rope rotates into another type", "[rope]", Pairs) {
+TEMPLATE_LIST_TEST_CASE("rotate_into another type: every rope", "[rope]", Pairs) {
   using In = typename TestType::first_type;
   using Out = typename TestType::second_type;
   using X = HeadsView<In>;
@@ -202,7 +202,7 @@ TEMPLATE_LIST_TEST_CASE("every rope rotates into another type", "[rope]", Pairs)
       [&](X x, Y out) { xpos.rotate_keys_into(x, out, positions); });
 }
 
-TEST_CASE("rotation into another type gives the same bits on every device", "[rope][threads]") {
+TEST_CASE("rotate_into another type: the same bits on every device", "[rope][threads]") {
   const Shape shape{2, 37, 4, 64, 64, 0};
   const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = 64, .base = 10000});
   const auto positions = Positions::range(5, 37);
@@ -215,7 +215,7 @@ TEST_CASE("rotation into another type gives the same bits on every device", "[ro
       });
 }
 
-TEST_CASE("rotation into another type rejects what does not fit before it writes",
+TEST_CASE("rotate_into another type: rejects what does not fit before it writes",
           "[rope][errors]") {
   const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = 8, .base = 10000});
   support::Random random(1);

@@ -90,7 +90,7 @@ void check_both() {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("rotation kernels that convert on every tier", "[simd][rotation_kernels]",
+TEMPLATE_LIST_TEST_CASE("rotation_kernels: conversions on every tier", "[simd][rotation_kernels]",
                         tiers::All) {
   check_both<TestType, float, Eigen::bfloat16>();
   check_both<TestType, float, Eigen::half>();

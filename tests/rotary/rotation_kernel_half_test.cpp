@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
+// Tests the rotation kernels of half; a file per type, so that they compile side by side.
 #include "rotary/rotation_kernel_case.hpp"
 
 namespace rotation_kernel_half_test {
 
-TEMPLATE_LIST_TEST_CASE("rotation kernels of half on every tier", "[simd][rotation_kernels]",
+TEMPLATE_LIST_TEST_CASE("rotation_kernels: half on every tier", "[simd][rotation_kernels]",
                         tiers::All) {
   rotation_kernel_test::check_all<TestType, Eigen::half>();
 }

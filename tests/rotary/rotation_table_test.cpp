@@ -82,7 +82,7 @@ bool rotated_by(const Table& table, Heads<T>& x, Heads<T>& y) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("a table gives the bits of one-shot calls", "[rotation_table]",
+TEMPLATE_LIST_TEST_CASE("RotationTable: gives the bits of one-shot calls", "[rotation_table]",
                         rotation::Scalars) {
   using T = TestType;
   using Real = posenc::Compute<T>;
@@ -119,7 +119,7 @@ TEMPLATE_LIST_TEST_CASE("a table gives the bits of one-shot calls", "[rotation_t
   });
 }
 
-TEST_CASE("a table is the same, wherever its rows are split", "[rotation_table][threads]") {
+TEST_CASE("RotationTable: is the same, wherever its rows are split", "[rotation_table][threads]") {
   const posenc::Rope<posenc::HalfRotate> rope(
       posenc::Frequencies::from_inv_freq(rotation::plain_frequencies(6)));
   const auto positions = Positions::starts({7, -7, 100}, 5);
@@ -136,8 +136,7 @@ TEST_CASE("a table is the same, wherever its rows are split", "[rotation_table][
   }
 }
 
-TEMPLATE_TEST_CASE("table_into() writes the numbers of a table", "[rotation_table]", float,
-                   double) {
+TEMPLATE_TEST_CASE("table_into: writes the numbers of a table", "[rotation_table]", float, double) {
   constexpr Index pairs = 7, gap = 2, stride = pairs + gap;
   const posenc::Rope<posenc::HalfRotate> rope(
       posenc::Frequencies::from_inv_freq(rotation::plain_frequencies(2 * pairs), 1.5), 4);
@@ -179,7 +178,7 @@ TEMPLATE_TEST_CASE("table_into() writes the numbers of a table", "[rotation_tabl
   }
 }
 
-TEST_CASE("a table says what it holds", "[rotation_table]") {
+TEST_CASE("RotationTable: reports what it holds", "[rotation_table]") {
   const posenc::Rope<posenc::HalfRotate> rope(
       posenc::Frequencies::from_inv_freq(rotation::plain_frequencies(6), 1.5), 4);
   const auto table = rope.table<float>(Positions::starts({0, 9}, 5));
@@ -195,7 +194,7 @@ TEST_CASE("a table says what it holds", "[rotation_table]") {
   CHECK(table.cos().row(1, 1)[0] == static_cast<float>(1.5 * std::cos(10.0)));
 }
 
-TEMPLATE_LIST_TEST_CASE("a table of one batch row serves every batch", "[rotation_table]",
+TEMPLATE_LIST_TEST_CASE("RotationTable: one batch row serves every batch", "[rotation_table]",
                         rotation::Scalars) {
   using T = TestType;
   const posenc::Rope<posenc::HalfRotate> rope(
@@ -215,7 +214,7 @@ TEMPLATE_LIST_TEST_CASE("a table of one batch row serves every batch", "[rotatio
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("cos and sin of the user's own are used as given", "[rotation_table]",
+TEMPLATE_LIST_TEST_CASE("from_cos_sin: given cos and sin are used as they are", "[rotation_table]",
                         rotation::Scalars) {
   using T = TestType;
   using Real = posenc::Compute<T>;
@@ -240,8 +239,7 @@ TEMPLATE_LIST_TEST_CASE("cos and sin of the user's own are used as given", "[rot
   });
 }
 
-TEMPLATE_TEST_CASE("a cache of cos and sin is read at the positions", "[rotation_table]", float,
-                   double) {
+TEMPLATE_TEST_CASE("from_cache: is read at the positions", "[rotation_table]", float, double) {
   using T = TestType;
   constexpr Index pairs = 3, stride = 5, rows = 20;
   support::Random random(4);
@@ -266,8 +264,8 @@ TEMPLATE_TEST_CASE("a cache of cos and sin is read at the positions", "[rotation
   CHECK(rotated_by<posenc::Interleaved>(table, x, y));
 }
 
-TEMPLATE_TEST_CASE("a cache made by the table gives the table's bits", "[rotation_table]", float,
-                   double) {
+TEMPLATE_TEST_CASE("from_cache: a cache made by the table gives the table's bits",
+                   "[rotation_table]", float, double) {
   using T = TestType;
   const posenc::Rope<posenc::HalfRotate> rope(
       posenc::Frequencies::from_inv_freq(rotation::plain_frequencies(8), 1.25));

@@ -54,7 +54,7 @@ double dot(const std::vector<double>& a, const std::vector<double>& b) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("xpos equals its reference", "[xpos]", rotation::Scalars) {
+TEMPLATE_LIST_TEST_CASE("XPos: equals its reference", "[xpos]", rotation::Scalars) {
   using T = TestType;
   rotation::for_each_pairing([](auto pairing) {
     using Pairing = decltype(pairing);
@@ -104,7 +104,7 @@ TEMPLATE_LIST_TEST_CASE("xpos equals its reference", "[xpos]", rotation::Scalars
   });
 }
 
-TEST_CASE("the scales of xpos are those of its pairs alone", "[xpos]") {
+TEST_CASE("XPos: scales are those of its pairs alone", "[xpos]") {
   for (Index count = 1; count <= 20; ++count) {
     support::Guarded<double> in(2 * count), out(2 * count);
     double *ones = in.last(2 * count), *zeros = ones + count;
@@ -116,7 +116,7 @@ TEST_CASE("the scales of xpos are those of its pairs alone", "[xpos]") {
   }
 }
 
-TEST_CASE("xpos tells its scales", "[xpos]") {
+TEST_CASE("XPos: returns its scales", "[xpos]") {
   const auto xpos = make_xpos<posenc::Interleaved>(8, 100);
   CHECK(xpos.scale(100, 2) == 1);
   // 0.4 / 1.4 = 2 / 7 for the first pair.
@@ -132,7 +132,7 @@ TEST_CASE("xpos tells its scales", "[xpos]") {
   CHECK(from_rule.rotary_offset() == 5);
 }
 
-TEST_CASE("xpos at its centre is rope, bit for bit", "[xpos]") {
+TEST_CASE("XPos: at its centre is Rope, bit for bit", "[xpos]") {
   support::Random random(2);
   const auto xpos = make_xpos<posenc::HalfRotate>(16, 41, 1.5);
   const posenc::Rope<posenc::HalfRotate> rope(xpos.frequencies());
@@ -145,7 +145,7 @@ TEST_CASE("xpos at its centre is rope, bit for bit", "[xpos]") {
   CHECK(support::same_bits(k.view(), x.view()));
 }
 
-TEST_CASE("xpos without its scales is rope, bit for bit, at any position", "[xpos]") {
+TEST_CASE("XPos: without its scales is Rope, bit for bit, at any position", "[xpos]") {
   support::Random random(2);
   const auto xpos = make_xpos<posenc::HalfRotate>(16, 41, 1.5);
   const posenc::Rope<posenc::HalfRotate> rope(xpos.frequencies());
@@ -156,7 +156,7 @@ TEST_CASE("xpos without its scales is rope, bit for bit, at any position", "[xpo
   CHECK(support::same_bits(x.view(), y.view()));
 }
 
-TEMPLATE_TEST_CASE("xpos decodes the bits of a prefill", "[xpos]", float, double) {
+TEMPLATE_TEST_CASE("XPos: decodes the bits of a prefill", "[xpos]", float, double) {
   using T = TestType;
   support::Random random(3);
   const auto xpos = make_xpos<posenc::Interleaved>(32, 0);
@@ -172,7 +172,7 @@ TEMPLATE_TEST_CASE("xpos decodes the bits of a prefill", "[xpos]", float, double
   CHECK(support::same_bits(k.view(), whole_k.view()));
 }
 
-TEST_CASE("the score of xpos decays with the difference alone, whatever the centre", "[xpos]") {
+TEST_CASE("XPos: the score decays with the difference alone, whatever the centre", "[xpos]") {
   support::Random random(4);
   const Index dim = 16;
   auto q = Heads<double>::random(random, 1, 1, 1, dim),
@@ -205,7 +205,7 @@ TEST_CASE("the score of xpos decays with the difference alone, whatever the cent
   }
 }
 
-TEST_CASE("xpos checks its settings", "[xpos][errors]") {
+TEST_CASE("XPos: checks its settings", "[xpos][errors]") {
   const auto error = [](posenc::XPosConfig settings, Index offset = 0) {
     return message_of<ConfigError>([&] {
       XPos<posenc::HalfRotate>(posenc::Unscaled{.rotary_dim = 8, .base = 10000}, settings, offset);
@@ -223,7 +223,7 @@ TEST_CASE("xpos checks its settings", "[xpos][errors]") {
         "posenc::XPos: rotary_offset must not be negative but is -1");
 }
 
-TEST_CASE("every call of xpos checks its tensor and positions first", "[xpos][errors]") {
+TEST_CASE("XPos: every call checks its tensor and positions first", "[xpos][errors]") {
   using View = posenc::HeadsView<float>;
   using Half = XPos<posenc::HalfRotate>;
   struct Call {
@@ -267,7 +267,7 @@ TEST_CASE("every call of xpos checks its tensor and positions first", "[xpos][er
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("xpos reaches as far as it says and stays finite there", "[xpos]",
+TEMPLATE_LIST_TEST_CASE("XPos: reaches as far as documented and stays finite there", "[xpos]",
                         rotation::Scalars) {
   using T = TestType;
   const Index reach = std::is_same_v<T, double>        ? 144759
@@ -288,7 +288,7 @@ TEMPLATE_LIST_TEST_CASE("xpos reaches as far as it says and stays finite there",
   }
 }
 
-TEST_CASE("the scales of xpos are as exact around a centre that is no integer", "[xpos]") {
+TEST_CASE("XPos: scales are as exact around a centre that is no integer", "[xpos]") {
   for (const double centre : {0.3, -100.0 / 3, 700.0}) {
     const XPos<posenc::HalfRotate> xpos(posenc::Frequencies::from_inv_freq({0.0}),
                                         {.scale_base = 512, .centre = centre});
@@ -310,7 +310,7 @@ TEST_CASE("the scales of xpos are as exact around a centre that is no integer", 
   }
 }
 
-TEST_CASE("the scales of xpos end at infinity and at 0", "[xpos]") {
+TEST_CASE("XPos: scales end at infinity and at 0", "[xpos]") {
   const auto xpos = make_xpos<posenc::HalfRotate>(8, 0);
   constexpr double infinity = std::numeric_limits<double>::infinity();
   Index wrong = 0;
@@ -326,7 +326,7 @@ TEST_CASE("the scales of xpos end at infinity and at 0", "[xpos]") {
   CHECK(std::isnan(xpos.scale(std::nan(""), 0)));
 }
 
-TEST_CASE("xpos at a distance that overflows", "[xpos][errors]") {
+TEST_CASE("XPos: a distance that overflows", "[xpos][errors]") {
   const XPos<posenc::HalfRotate> xpos(posenc::Frequencies::from_inv_freq({1e-300}),
                                       {.scale_base = 1e100, .centre = -1.7e308});
   std::vector<double> x{1, 2};

@@ -18,7 +18,8 @@ using One = posenc::Pack<double, posenc::tier::Scalar>;
 using support::absolute_error;
 using support::Mpfr;
 
-TEST_CASE("the polynomials are right to the last bits over their whole range", "[cos_sin][mpfr]") {
+TEST_CASE("cos_sin: the polynomials are right to the last bits over their whole range",
+          "[cos_sin][mpfr]") {
   const Mpfr quarter = Mpfr::pi() / 2;
   double cos_error = 0, sin_error = 0;
   constexpr int steps = 10000;
@@ -33,7 +34,7 @@ TEST_CASE("the polynomials are right to the last bits over their whole range", "
   CHECK(sin_error / 1e-16 <= 2.2);
 }
 
-TEST_CASE("the reduction loses nothing to the size of the angle", "[cos_sin][mpfr]") {
+TEST_CASE("cos_sin: the reduction loses nothing to the size of the angle", "[cos_sin][mpfr]") {
   support::Random random(31);
   for (const double reach : {1.0, 0x1p20, 0x1p40, 0x1p49}) {
     double largest = 0;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests cos_sin at angles whose results are known exactly; cos_sin_mpfr_test.cpp measures its errors.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/worse.hpp"
@@ -15,7 +16,7 @@ using posenc::detail::CosSin;
 using posenc::detail::DoubleDouble;
 using One = posenc::Pack<double, posenc::tier::Scalar>;
 
-TEST_CASE("position 0 is exactly (1, 0) at any frequency", "[cos_sin]") {
+TEST_CASE("cos_sin: position 0 is exactly (1, 0) at any frequency", "[cos_sin]") {
   for (const double turns : {0.0, 1.0, 0x1.45f306dc9c883p-1, -3.25, 1e-300, 1e6}) {
     for (const double zero : {0.0, -0.0}) {
       const CosSin value = cos_sin(zero, turns);
@@ -25,7 +26,7 @@ TEST_CASE("position 0 is exactly (1, 0) at any frequency", "[cos_sin]") {
   }
 }
 
-TEST_CASE("whole quarter turns give exact values", "[cos_sin]") {
+TEST_CASE("cos_sin: whole quarter turns give exact values", "[cos_sin]") {
   constexpr double cos[] = {1, 0, -1, 0}, sin[] = {0, 1, 0, -1};
   for (const double far : {0.0, 0x1p20, 0x1p40, 0x1p49}) {
     for (int k = -8; k <= 8; ++k) {
@@ -39,13 +40,13 @@ TEST_CASE("whole quarter turns give exact values", "[cos_sin]") {
   }
 }
 
-TEST_CASE("the low part of the frequency counts", "[cos_sin]") {
+TEST_CASE("cos_sin: the low part of the frequency counts", "[cos_sin]") {
   const CosSin value = cos_sin(0x1p40, DoubleDouble(4.0, 0x1p-52));
   CHECK(value.cos == Approx(std::cos(std::acos(-1.0) / 2 * 0x1p-12)).epsilon(1e-15));
   CHECK(value.sin == Approx(std::sin(std::acos(-1.0) / 2 * 0x1p-12)).epsilon(1e-15));
 }
 
-TEST_CASE("a reduced angle is a whole number and the stated remainder", "[cos_sin]") {
+TEST_CASE("cos_sin: a reduced angle is a whole number and the stated remainder", "[cos_sin]") {
   support::Random random(21);
   for (const double reach : {1.0, 0x1p20, 0x1p40, 0x1p49}) {
     double widest = 0;
@@ -73,7 +74,7 @@ TEST_CASE("a reduced angle is a whole number and the stated remainder", "[cos_si
   }
 }
 
-TEST_CASE("cos is even and sin is odd, bit for bit", "[cos_sin]") {
+TEST_CASE("cos_sin: cos is even and sin is odd, bit for bit", "[cos_sin]") {
   support::Random random(22);
   for (int i = 0; i < 5000; ++i) {
     const double position = std::exp2(random.uniform(-30, 49));
@@ -88,7 +89,7 @@ TEST_CASE("cos is even and sin is odd, bit for bit", "[cos_sin]") {
   }
 }
 
-TEST_CASE("cos and sin agree with the standard library at small angles", "[cos_sin]") {
+TEST_CASE("cos_sin: agrees with the standard library at small angles", "[cos_sin]") {
   support::Random random(23);
   double largest = 0, off_circle = 0;
   for (int i = 0; i < 20000; ++i) {

@@ -90,7 +90,7 @@ const std::vector<Sample>& samples() {
 
 }  // namespace
 
-TEST_CASE("the reference of 16-bit floats, Eigen, and Half and Bfloat16 agree", "[simd][float16]") {
+TEST_CASE("Half and Bfloat16: agree with the reference and Eigen", "[simd][float16]") {
   const auto check = [](const auto& number, reference::Format16 format, const auto& from_bits) {
     using T = std::decay_t<decltype(number)>;
     bool read = true, written = true;
@@ -117,7 +117,7 @@ TEST_CASE("the reference of 16-bit floats, Eigen, and Half and Bfloat16 agree", 
         [](std::uint16_t b) { return posenc::Bfloat16::from_bits(b); });
 }
 
-TEMPLATE_LIST_TEST_CASE("16-bit floats: every value is read exactly", "[simd][float16]",
+TEMPLATE_LIST_TEST_CASE("Half and Bfloat16: every value is read exactly", "[simd][float16]",
                         tiers::FloatPacks) {
   using P = typename TestType::P;
   INFO(TestType::Tier::name);
@@ -141,7 +141,7 @@ TEMPLATE_LIST_TEST_CASE("16-bit floats: every value is read exactly", "[simd][fl
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("16-bit floats: written to nearest even, denormals and NaN kept",
+TEMPLATE_LIST_TEST_CASE("Half and Bfloat16: written to nearest even, denormals and NaN kept",
                         "[simd][float16]", tiers::FloatPacks) {
   using P = typename TestType::P;
   INFO(TestType::Tier::name);
@@ -154,7 +154,7 @@ TEMPLATE_LIST_TEST_CASE("16-bit floats: written to nearest even, denormals and N
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("16-bit floats: two vectors of pairs, written together or apart",
+TEMPLATE_LIST_TEST_CASE("Half and Bfloat16: two vectors of pairs, written together or apart",
                         "[simd][float16]", tiers::FloatPacks) {
   using P = typename TestType::P;
   if constexpr (requires(void* p, P a) { P::store_bfloat16_pairs(p, a, a, p, a, a); }) {
@@ -176,7 +176,7 @@ TEMPLATE_LIST_TEST_CASE("16-bit floats: two vectors of pairs, written together o
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("16-bit floats: one NaN among denormals stays NaN", "[simd][float16]",
+TEMPLATE_LIST_TEST_CASE("Half and Bfloat16: one NaN among denormals stays NaN", "[simd][float16]",
                         tiers::FloatPacks) {
   using P = typename TestType::P;
   if constexpr (requires(void* p, P a) { P::store_bfloat16_pairs(p, a, a); }) {
@@ -198,8 +198,8 @@ TEMPLATE_LIST_TEST_CASE("16-bit floats: one NaN among denormals stays NaN", "[si
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("16-bit floats: touch their bytes alone, at any address", "[simd][float16]",
-                        tiers::FloatPacks) {
+TEMPLATE_LIST_TEST_CASE("Half and Bfloat16: access their bytes alone, at any address",
+                        "[simd][float16]", tiers::FloatPacks) {
   using P = typename TestType::P;
   INFO(TestType::Tier::name);
   for_each_conversion([](auto conversion) {
@@ -249,7 +249,7 @@ void check_partial() {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("16-bit floats: the first few, and types of the user's own",
+TEMPLATE_LIST_TEST_CASE("Half and Bfloat16: the first few, and types of the user's own",
                         "[simd][float16]", tiers::FloatPacks) {
   using P = typename TestType::P;
   INFO(TestType::Tier::name);

@@ -89,7 +89,7 @@ Heads<T> random_heads(Index dim, support::Layout layout = {}) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("rotated bits depend on the token and its position alone",
+TEMPLATE_LIST_TEST_CASE("rotate: bits depend on the token and its position alone",
                         "[simd][same_bits]", Scalars) {
   using T = TestType;
   for_each_rope([](const auto& rope) {
@@ -118,7 +118,7 @@ TEMPLATE_LIST_TEST_CASE("rotated bits depend on the token and its position alone
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("rotated bits do not depend on threads", "[simd][same_bits]", Scalars) {
+TEMPLATE_LIST_TEST_CASE("rotate: bits do not depend on threads", "[simd][same_bits]", Scalars) {
   using T = TestType;
   for_each_rope([](const auto& rope) {
     const Index dim = rope.rotary_dim() + 3;
@@ -152,7 +152,7 @@ TEMPLATE_LIST_TEST_CASE("rotated bits do not depend on threads", "[simd][same_bi
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("rotating all tensors together is rotating each", "[simd][same_bits]",
+TEMPLATE_LIST_TEST_CASE("rotate_all: rotates each tensor as by itself", "[simd][same_bits]",
                         Scalars) {
   using T = TestType;
   for_each_rope([](const auto& rope) {
@@ -182,7 +182,7 @@ TEMPLATE_LIST_TEST_CASE("rotating all tensors together is rotating each", "[simd
   });
 }
 
-TEMPLATE_LIST_TEST_CASE("large tensors are spread over threads without a trace",
+TEMPLATE_LIST_TEST_CASE("rotate: large tensors are spread over threads without a trace",
                         "[simd][same_bits]", Scalars) {
   using T = TestType;
   support::Random random(9);
@@ -199,7 +199,7 @@ TEMPLATE_LIST_TEST_CASE("large tensors are spread over threads without a trace",
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("added bits depend on the token and its position alone",
+TEMPLATE_LIST_TEST_CASE("add_to: bits depend on the token and its position alone",
                         "[simd][same_bits]", Scalars) {
   using T = TestType;
   constexpr Index dim = 83;

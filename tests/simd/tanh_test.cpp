@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests tanh on every tier: error, bits, special values.
 #include "support/worse.hpp"
 #include "tiers.hpp"
 #include <posenc/simd/tanh.hpp>

@@ -37,19 +37,19 @@ std::multiset<std::string> names_of(tier::List<Tiers...>) {
 
 }  // namespace
 
-TEST_CASE("the tier of public calls is the one that POSENC_TIER names", "[tier]") {
+TEST_CASE("POSENC_TIER: names the tier of public calls", "[tier]") {
   CHECK(std::string(tier::Best::name) == TEXT_OF_TIER(POSENC_TIER));
   CHECK(tier::allowed<tier::Best>);
 }
 
-TEST_CASE("remainders go to narrower tiers, down to single values", "[tier]") {
+TEST_CASE("Tier: remainders go to narrower tiers, down to single values", "[tier]") {
   using Names = std::vector<std::string>;
   CHECK(chain<tier::Avx512>() == Names{"avx512", "avx2", "sse2", "scalar"});
   CHECK(chain<tier::Neon>() == Names{"neon", "scalar"});
   CHECK(std::is_same_v<tier::Narrower<tier::Scalar>::Type, tier::Scalar>);
 }
 
-TEST_CASE("tiers are allowed on their own architecture alone", "[tier]") {
+TEST_CASE("Tier: allowed on its own architecture alone", "[tier]") {
   CHECK(names_of(tier::All()) ==
         std::multiset<std::string>{"avx2", "avx512", "neon", "scalar", "sse2"});
   CHECK(tier::allowed<tier::Scalar>);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests the transpose of squares of lanes on every tier.
 #include "tiers.hpp"
 #include <posenc/simd/transpose.hpp>
 

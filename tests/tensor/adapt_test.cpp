@@ -77,7 +77,7 @@ Matrix numbered(Index rows, Index cols) {
 
 }  // namespace
 
-TEST_CASE("a row-major matrix has a token per row", "[adapt]") {
+TEST_CASE("adapt: a row-major matrix has a token per row", "[adapt]") {
   RowMatrix x = numbered<RowMatrix>(3, 5);
   const auto view = posenc::sd(x);
   STATIC_REQUIRE(std::is_same_v<decltype(view), const EmbeddingsView<float>>);
@@ -87,7 +87,7 @@ TEST_CASE("a row-major matrix has a token per row", "[adapt]") {
   CHECK(x(1, 3) == -1);
 }
 
-TEST_CASE("a column-major matrix has a token a column", "[adapt]") {
+TEST_CASE("adapt: a column-major matrix has a token a column", "[adapt]") {
   ColMatrix x = numbered<ColMatrix>(5, 3);
   const auto view = posenc::ds(x);
   CHECK(view.extents() == Extents3{1, 3, 5});
@@ -96,7 +96,7 @@ TEST_CASE("a column-major matrix has a token a column", "[adapt]") {
   }
 }
 
-TEST_CASE("matrices of fixed size and vectors", "[adapt]") {
+TEST_CASE("adapt: matrices of fixed size and vectors", "[adapt]") {
   Eigen::Matrix<float, 2, 3, Eigen::RowMajor> fixed;
   fixed << 0, 1, 2, 3, 4, 5;
   CHECK(posenc::sd(fixed).extents() == Extents3{1, 2, 3});
@@ -109,7 +109,7 @@ TEST_CASE("matrices of fixed size and vectors", "[adapt]") {
   CHECK(posenc::sd(row).extents() == Extents3{1, 1, 4});
 }
 
-TEST_CASE("a map keeps its outer stride", "[adapt]") {
+TEST_CASE("adapt: a map keeps its outer stride", "[adapt]") {
   std::vector<float> memory(40);
   std::iota(memory.begin(), memory.end(), 0.0F);
   using Strided = Eigen::Map<RowMatrix, 0, Eigen::OuterStride<>>;
@@ -124,7 +124,7 @@ TEST_CASE("a map keeps its outer stride", "[adapt]") {
   CHECK(table.row(1)[2] == 14);
 }
 
-TEST_CASE("a block is a view into its matrix", "[adapt]") {
+TEST_CASE("adapt: a block is a view into its matrix", "[adapt]") {
   RowMatrix x = numbered<RowMatrix>(6, 7);
   const auto rows = posenc::sd(x.block(1, 2, 3, 4));
   CHECK(rows.extents() == Extents3{1, 3, 4});
@@ -136,7 +136,7 @@ TEST_CASE("a block is a view into its matrix", "[adapt]") {
   CHECK(columns.row(0, 2) == &y(2, 3));
 }
 
-TEST_CASE("a transpose is a tensor of the other storage order", "[adapt]") {
+TEST_CASE("adapt: a transpose is a tensor of the other storage order", "[adapt]") {
   ColMatrix x = numbered<ColMatrix>(5, 3);
   const ColMatrix& constant = x;
   CHECK(posenc::sd(x.transpose()).row(0, 2) == &x(0, 2));
@@ -144,7 +144,7 @@ TEST_CASE("a transpose is a tensor of the other storage order", "[adapt]") {
   CHECK(posenc::ds(numbered<RowMatrix>(2, 2).transpose()).extents() == Extents3{1, 2, 2});
 }
 
-TEST_CASE("temporaries that do not own their memory are read", "[adapt]") {
+TEST_CASE("adapt: temporaries that do not own their memory are read", "[adapt]") {
   RowMatrix x = numbered<RowMatrix>(6, 7);
   const RowMatrix& constant = x;
   ColMatrix y = numbered<ColMatrix>(6, 7);
@@ -163,7 +163,7 @@ TEST_CASE("temporaries that do not own their memory are read", "[adapt]") {
   CHECK(posenc::sd(named).row(0, 1) == &x(1, 0));
 }
 
-TEST_CASE("views of const tensors have const elements", "[adapt]") {
+TEST_CASE("adapt: views of const tensors have const elements", "[adapt]") {
   const RowMatrix x = numbered<RowMatrix>(3, 5);
   STATIC_REQUIRE(std::is_same_v<decltype(posenc::sd(x)), EmbeddingsView<const float>>);
   STATIC_REQUIRE(std::is_same_v<decltype(posenc::table_view(x)), MatrixView<const float>>);
@@ -176,7 +176,7 @@ TEST_CASE("views of const tensors have const elements", "[adapt]") {
   CHECK(posenc::sd(reference).row(0, 2)[4] == x(2, 4));
 }
 
-TEST_CASE("masks and scores from matrices", "[adapt]") {
+TEST_CASE("adapt: masks and scores from matrices", "[adapt]") {
   Eigen::Matrix<bool, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> mask(3, 5);
   mask.setConstant(false);
   mask(2, 4) = true;
@@ -192,7 +192,7 @@ TEST_CASE("masks and scores from matrices", "[adapt]") {
   CHECK_FALSE(padding(1, 0, 0, 4));
 }
 
-TEST_CASE("the last axis must be contiguous", "[adapt]") {
+TEST_CASE("adapt: the last axis must be contiguous", "[adapt]") {
   std::vector<float> memory(60);
   using EverySecond = Eigen::Map<RowMatrix, 0, Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>>;
   EverySecond x(memory.data(), 3, 5, Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>(20, 2));
@@ -216,7 +216,7 @@ TEST_CASE("the last axis must be contiguous", "[adapt]") {
   CHECK(posenc::sd(nothing).empty());
 }
 
-TEST_CASE("a user's own tensor type is adapted by its traits", "[adapt]") {
+TEST_CASE("adapt: a user's own tensor type is adapted by its traits", "[adapt]") {
   user::Volume volume{std::vector<double>(24), 2, 3, 4};
   std::iota(volume.values.begin(), volume.values.end(), 0.0);
   CHECK(posenc::bsd(volume).extents() == Extents3{2, 3, 4});
@@ -226,13 +226,13 @@ TEST_CASE("a user's own tensor type is adapted by its traits", "[adapt]") {
   STATIC_REQUIRE(std::is_same_v<decltype(posenc::bsd(constant)), EmbeddingsView<const double>>);
 }
 
-TEST_CASE("a user's own view type is read as a temporary, in its own order", "[adapt]") {
+TEST_CASE("adapt: a user's own view type is read as a temporary, in its own order", "[adapt]") {
   std::vector<float> memory(24);
   CHECK(posenc::dsb(user::Span3{memory.data(), 4, 3, 2}).extents() == Extents3{2, 3, 4});
   CHECK(posenc::dhs(user::Span3{memory.data(), 4, 3, 2}).row(0, 1, 2) == memory.data() + 20);
 }
 
-TEST_CASE("head_sd and head_ds read one head of one sequence", "[tensor]") {
+TEST_CASE("head_sd and head_ds: read one head of one sequence", "[tensor]") {
   float memory[4 * 6] = {};
   // Rows and columns of 6 numbers, of which 5 are features.
   const Eigen::Map<RowMatrix, 0, Eigen::OuterStride<>> rows(memory, 4, 5, Eigen::OuterStride<>(6));
@@ -250,7 +250,8 @@ TEST_CASE("head_sd and head_ds read one head of one sequence", "[tensor]") {
       std::is_same_v<decltype(posenc::head_ds(token_per_column)), posenc::HeadsView<float>>);
 }
 
-TEST_CASE("a matrix that is one head is rotated as the tensor with one head is", "[tensor]") {
+TEST_CASE("adapt: a matrix that is one head is rotated as the tensor with one head is",
+          "[tensor]") {
   const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = 8, .base = 10000});
   const auto positions = posenc::Positions::range(5, 8);
   RowMatrix rows = RowMatrix::Random(8, 8);  // square, so that no extent tells the axes apart

@@ -13,7 +13,8 @@ using posenc::Index;
 using posenc::ShapeError;
 using support::message_of;
 
-TEST_CASE("offsets begin with 0, end with the total and do not descend", "[tensor][errors]") {
+TEST_CASE("check_offsets: offsets begin with 0, end with the total and do not descend",
+          "[tensor][errors]") {
   const auto error = [](const std::vector<Index>& offsets, Index total) {
     return message_of<ShapeError>(
         [&] { posenc::detail::check_offsets("f", "offsets", offsets, total); });
@@ -29,7 +30,7 @@ TEST_CASE("offsets begin with 0, end with the total and do not descend", "[tenso
   CHECK(error({0, 3, 7, 5}, 5) == "posenc::f: offsets must not descend but has 5 after 7");
 }
 
-TEST_CASE("offsets may be the first of a longer list", "[tensor]") {
+TEST_CASE("check_offsets: offsets may be the first of a longer list", "[tensor]") {
   const std::vector<Index> offsets{0, 2, 5, 1};
   const auto first = std::span<const Index>(offsets).first(3);
   CHECK_NOTHROW(posenc::detail::check_offsets("f", "offsets", first, 5));

@@ -38,7 +38,7 @@ void check(HeadsView<float> in, HeadsView<float> out) {
 
 }  // namespace
 
-TEST_CASE("in place and separate memory pass the overlap check", "[overlap]") {
+TEST_CASE("check_overlap: in place and separate memory pass", "[overlap]") {
   std::vector<float> memory(64);
   const auto first = at(memory, 0, 4, 2, 8), second = at(memory, 32, 4, 2, 8);
   CHECK_NOTHROW(check(first, first));
@@ -46,7 +46,7 @@ TEST_CASE("in place and separate memory pass the overlap check", "[overlap]") {
   CHECK_NOTHROW(check(second, first));
 }
 
-TEST_CASE("partial overlap is an error", "[overlap]") {
+TEST_CASE("check_overlap: partial overlap is an error", "[overlap]") {
   std::vector<float> memory(64);
   const auto in = at(memory, 0, 4, 2, 8);
   for (const Index offset : {1, 4, 8, 31}) {
@@ -68,7 +68,7 @@ TEST_CASE("partial overlap is an error", "[overlap]") {
                         ContainsSubstring("input is [1, 4, 2, 4]"));
 }
 
-TEST_CASE("overlap is found behind negative strides", "[overlap]") {
+TEST_CASE("check_overlap: found behind negative strides", "[overlap]") {
   std::vector<float> memory(64);
   HeadsView<float> reversed = at(memory, 56, 4, 2, 8);  // 32 .. 63, the last token first
   reversed.seq_stride = -8;
@@ -77,7 +77,7 @@ TEST_CASE("overlap is found behind negative strides", "[overlap]") {
   CHECK_NOTHROW(check(at(memory, 0, 4, 2, 8), reversed));
 }
 
-TEST_CASE("slices of one fused buffer share no memory", "[overlap]") {
+TEST_CASE("check_overlap: slices of one fused buffer share no memory", "[overlap]") {
   std::vector<float> memory(64);
   const auto fused = at(memory, 0, 4, 4, 16);
   CHECK_NOTHROW(check(posenc::slice_heads(fused, 0, 2), posenc::slice_heads(fused, 2, 2)));
@@ -85,7 +85,7 @@ TEST_CASE("slices of one fused buffer share no memory", "[overlap]") {
                   ShapeError);
 }
 
-TEST_CASE("the stride of an axis of one element does not matter", "[overlap]") {
+TEST_CASE("check_overlap: the stride of an axis of one element does not matter", "[overlap]") {
   std::vector<float> memory(64);
   const auto x = at(memory, 0, 4, 2, 8);
   auto same = x;
@@ -93,7 +93,7 @@ TEST_CASE("the stride of an axis of one element does not matter", "[overlap]") {
   CHECK_NOTHROW(check(x, same));
 }
 
-TEST_CASE("empty views overlap with nothing", "[overlap]") {
+TEST_CASE("check_overlap: empty views overlap with nothing", "[overlap]") {
   std::vector<float> memory(64);
   CHECK_NOTHROW(check(at(memory, 8, 0, 2, 8), at(memory, 0, 0, 2, 8)));
   CHECK_NOTHROW(check(HeadsView<float>{}, HeadsView<float>{}));

@@ -90,7 +90,7 @@ int linear(Index seq, Index dim) {
 
 }  // namespace
 
-TEST_CASE("long calls are split between the threads of Eigen's pool", "[threads]") {
+TEST_CASE("Device: long calls are split between the threads of Eigen's pool", "[threads]") {
   CHECK(rotation(512) >= 2);
   CHECK(sinusoidal(512) >= 2);
   CHECK(attention(256) >= 2);
@@ -98,7 +98,7 @@ TEST_CASE("long calls are split between the threads of Eigen's pool", "[threads]
   CHECK(linear(1, 2048) >= 2);
 }
 
-TEST_CASE("short calls on Eigen's pool run on the calling thread", "[threads]") {
+TEST_CASE("Device: short calls on Eigen's pool run on the calling thread", "[threads]") {
   CHECK(rotation(2) == 1);
   CHECK(sinusoidal(2) == 1);
   CHECK(attention(2) == 1);

@@ -35,7 +35,7 @@ Tensor counted(Extents... extents) {
 
 }  // namespace
 
-TEST_CASE("row-major tensors read as their letters say", "[eigen]") {
+TEST_CASE("adapters of Eigen: row-major tensors read as their letters say", "[eigen]") {
   const auto x = counted<RowTensor<4>>(2, 3, 4, 5);
   const auto bshd = posenc::bshd(x);
   CHECK(bshd.extents() == Extents4{2, 3, 4, 5});
@@ -71,7 +71,7 @@ TEST_CASE("row-major tensors read as their letters say", "[eigen]") {
   CHECK(posenc::bk(z)(2, 0, 0, 4) == z(2, 4));
 }
 
-TEST_CASE("column-major tensors read as the mirrored letters say", "[eigen]") {
+TEST_CASE("adapters of Eigen: column-major tensors read as the mirrored letters say", "[eigen]") {
   const auto x = counted<ColTensor<4>>(5, 4, 3, 2);  // dim, heads, seq, batch
   const auto dhsb = posenc::dhsb(x);
   CHECK(dhsb.extents() == Extents4{2, 3, 4, 5});
@@ -93,7 +93,7 @@ TEST_CASE("column-major tensors read as the mirrored letters say", "[eigen]") {
   CHECK(posenc::ds(z).row(0, 2)[4] == z(4, 2));
 }
 
-TEST_CASE("maps of memory that others own", "[eigen]") {
+TEST_CASE("adapters of Eigen: maps of memory that others own", "[eigen]") {
   std::vector<float> memory(120);
   for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<float>(i);
   Eigen::TensorMap<RowTensor<4>> rows(memory.data(), 2, 3, 4, 5);
@@ -109,7 +109,8 @@ TEST_CASE("maps of memory that others own", "[eigen]") {
   CHECK(posenc::bsd(Eigen::TensorMap<RowTensor<3>>(memory.data(), 4, 5, 6)).row(3, 4)[5] == 119);
 }
 
-TEST_CASE("tensors of other index types and fixed sizes of 64 bits work", "[eigen]") {
+TEST_CASE("adapters of Eigen: tensors of other index types and fixed sizes of 64 bits work",
+          "[eigen]") {
   Eigen::Tensor<double, 3, Eigen::RowMajor, int> x(2, 3, 4);
   x.setZero();
   CHECK(posenc::bsd(x).extents() == Extents3{2, 3, 4});
@@ -117,7 +118,7 @@ TEST_CASE("tensors of other index types and fixed sizes of 64 bits work", "[eige
   STATIC_REQUIRE(std::is_same_v<decltype(posenc::bshd(y)), HeadsView<Eigen::half>>);
 }
 
-TEST_CASE("const tensors give views of const elements", "[eigen]") {
+TEST_CASE("adapters of Eigen: const tensors give views of const elements", "[eigen]") {
   const RowTensor<4> x(1, 1, 1, 1);
   const RowTensor<3> y(1, 1, 1);
   STATIC_REQUIRE(std::is_same_v<decltype(posenc::bshd(x)), HeadsView<const float>>);
@@ -130,7 +131,7 @@ TEST_CASE("const tensors give views of const elements", "[eigen]") {
       std::is_same_v<decltype(posenc::bshd(std::declval<ConstMap&>())), HeadsView<const float>>);
 }
 
-TEST_CASE("empty tensors give empty views", "[eigen]") {
+TEST_CASE("adapters of Eigen: empty tensors give empty views", "[eigen]") {
   RowTensor<4> x(2, 0, 4, 5);
   CHECK(posenc::bshd(x).empty());
   CHECK(posenc::bshd(x).extents() == Extents4{2, 0, 4, 5});
@@ -138,7 +139,7 @@ TEST_CASE("empty tensors give empty views", "[eigen]") {
   CHECK(posenc::dsb(y).extents() == Extents3{2, 0, 5});
 }
 
-TEST_CASE("tensors of fixed size, in both storage orders", "[eigen]") {
+TEST_CASE("adapters of Eigen: tensors of fixed size, in both storage orders", "[eigen]") {
   Eigen::TensorFixedSize<float, Eigen::Sizes<2, 3, 4>, Eigen::RowMajor> rows;
   rows.setZero();
   rows(1, 2, 3) = 5;

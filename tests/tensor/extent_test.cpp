@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests Extent, which tells an omitted extent from 0.
 #include "support/catch.hpp"
 #include <posenc/tensor/extent.hpp>
 #include <posenc/tensor/view.hpp>
@@ -26,7 +27,7 @@ static_assert(std::is_aggregate_v<HeadsView<float>> &&
               std::is_trivially_copyable_v<HeadsView<float>>);
 static_assert(!std::is_convertible_v<bool, Extent> && !std::is_convertible_v<double, Extent>);
 
-TEST_CASE("an extent is an integer of any type", "[extent]") {
+TEST_CASE("Extent: an integer of any type", "[extent]") {
   const std::size_t large = 5;
   const std::int16_t small = 5;
   const unsigned number = 5;
@@ -41,7 +42,7 @@ TEST_CASE("an extent is an integer of any type", "[extent]") {
   static_assert(Extent(std::uint8_t{255}) == 255 && Extent(-3) == -3);
 }
 
-TEST_CASE("an integer that an Index cannot hold is refused", "[extent]") {
+TEST_CASE("Extent: rejects an integer that an Index cannot hold", "[extent]") {
   constexpr auto largest = std::numeric_limits<std::uint64_t>::max();
   CHECK_THROWS_MATCHES(
       (HeadsView<float>{.batch = largest}), ShapeError,
@@ -51,7 +52,7 @@ TEST_CASE("an integer that an Index cannot hold is refused", "[extent]") {
   CHECK(Extent(largest / 2) == std::numeric_limits<Index>::max());
 }
 
-TEST_CASE("an omitted extent is not 0", "[extent]") {
+TEST_CASE("Extent: an omitted one is not 0", "[extent]") {
   CHECK(Extent().is_omitted());
   CHECK(HeadsView<float>{}.seq.is_omitted());
   CHECK(!Extent(0).is_omitted());
@@ -63,7 +64,7 @@ TEST_CASE("an omitted extent is not 0", "[extent]") {
   CHECK(visited == 0);
 }
 
-TEST_CASE("the message names the view and the extent", "[extent]") {
+TEST_CASE("Extent: the message names the view and the extent", "[extent]") {
   std::vector<float> memory(64);
   const auto check = [](const auto& view) { posenc::detail::check_extents("f", "x", view); };
   const auto refuses = [&](const auto& view, const char* field) {
@@ -89,7 +90,7 @@ TEST_CASE("the message names the view and the extent", "[extent]") {
                        Message("posenc::f: x [-1, 1] must not have a negative extent"));
 }
 
-TEST_CASE("an optional view may be omitted as a whole alone", "[extent]") {
+TEST_CASE("Extent: an optional view may be omitted as a whole alone", "[extent]") {
   float number = 0;
   const auto check = [](const auto& view) {
     posenc::detail::check_optional_extents("f", "x", view);

@@ -34,7 +34,7 @@ std::string rejection_message(const HeadsView<float>& x) {
 
 }  // namespace
 
-TEST_CASE("sums and products are checked", "[tensor][extents]") {
+TEST_CASE("extents: sums and products are checked", "[tensor][extents]") {
   STATIC_REQUIRE(checked_add(max_index - 1, 1) == max_index);
   STATIC_REQUIRE(checked_add(max_index, 1) == std::nullopt);
   STATIC_REQUIRE(checked_add(min_index, max_index) == -1);
@@ -48,7 +48,8 @@ TEST_CASE("sums and products are checked", "[tensor][extents]") {
   STATIC_REQUIRE(checked_mul({0, -1}) == std::nullopt);
 }
 
-TEST_CASE("the largest linear index is a distance or a number of elements", "[tensor][extents]") {
+TEST_CASE("extents: the largest linear index is a distance or a number of elements",
+          "[tensor][extents]") {
   const auto largest = [](const std::array<Index, 3>& extents,
                           const std::array<Index, 3>& strides) {
     return posenc::detail::max_linear_index(extents, strides);
@@ -63,7 +64,7 @@ TEST_CASE("the largest linear index is a distance or a number of elements", "[te
   CHECK(largest({3, 3, 1}, {max_index / 2, max_index / 2, 1}) == std::nullopt);
 }
 
-TEST_CASE("a view has extents, memory and a reach", "[tensor][extents]") {
+TEST_CASE("extents: a view has extents, memory and a reach", "[tensor][extents]") {
   float memory[64] = {};
   const HeadsView<float> good{memory, 2, 2, 2, 8, 32, 16, 8};
   CHECK(rejection_message(good) == "nothing was thrown");
@@ -101,7 +102,7 @@ TEST_CASE("a view has extents, memory and a reach", "[tensor][extents]") {
   CHECK(rejection_message(x) != "nothing was thrown");
 }
 
-TEST_CASE("grids larger than memory are rejected before they are filled", "[tensor][extents]") {
+TEST_CASE("grids: larger than memory are rejected before they are filled", "[tensor][extents]") {
   const Index far = Index{1} << 52;
   const auto is_rejected = [](auto make) {
     return message_of<ShapeError>(make) != "nothing was thrown";

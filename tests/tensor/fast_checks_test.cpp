@@ -13,7 +13,7 @@ namespace fast_checks_test {
 using posenc::HeadsView;
 using posenc::Index;
 
-TEST_CASE("views of the common kind pass every check", "[tensor][strides]") {
+TEST_CASE("checks of views: the common kind passes every check", "[tensor][strides]") {
   constexpr Index max_index = std::numeric_limits<Index>::max();
   constexpr std::array extents = {Index{-1}, Index{0}, Index{1},       Index{2},       Index{3},
                                   Index{8},  Index{9}, Index{1} << 13, Index{1} << 26, max_index};
@@ -46,7 +46,8 @@ TEST_CASE("views of the common kind pass every check", "[tensor][strides]") {
   CHECK(nested > 100);
 }
 
-TEST_CASE("dense tensors are of the common kind in either order of axes", "[tensor][strides]") {
+TEST_CASE("checks of views: dense tensors are of the common kind in either order of axes",
+          "[tensor][strides]") {
   float memory = 0;
   for (const Index seq : {1, 5}) {
     for (const Index heads : {1, 3}) {
@@ -62,7 +63,8 @@ TEST_CASE("dense tensors are of the common kind in either order of axes", "[tens
   CHECK(posenc::detail::passes_fast_checks(HeadsView<float>{&memory, 2, 1, 3, 8, 24, 1, 8}));
 }
 
-TEST_CASE("no view without elements or memory is of the common kind", "[tensor][strides]") {
+TEST_CASE("checks of views: no view without elements or memory is of the common kind",
+          "[tensor][strides]") {
   float memory = 0;
   for (const auto extent : {&HeadsView<float>::batch, &HeadsView<float>::seq,
                             &HeadsView<float>::heads, &HeadsView<float>::dim}) {

@@ -44,7 +44,7 @@ void check_slice(const HeadsView<float>& x, Index first_head, Index count) {
 
 }  // namespace
 
-TEST_CASE("q, k and v out of a buffer with a heads axis", "[fused]") {
+TEST_CASE("split_heads: q, k and v out of a buffer with a heads axis", "[fused]") {
   Eigen::Tensor<float, 4, Eigen::RowMajor> qkv(batch, seq, all_heads, dim);
   count(qkv);
   check_slice(posenc::slice_heads(posenc::bshd(qkv), 0, heads), 0, heads);
@@ -53,7 +53,7 @@ TEST_CASE("q, k and v out of a buffer with a heads axis", "[fused]") {
               kv_heads);
 }
 
-TEST_CASE("q, k and v out of a buffer of joined features", "[fused]") {
+TEST_CASE("split_heads: q, k and v out of a buffer of joined features", "[fused]") {
   Eigen::Tensor<float, 3, Eigen::RowMajor> qkv(batch, seq, all_heads * dim);
   count(qkv);
   const auto tokens = posenc::bsd(qkv);
@@ -64,7 +64,7 @@ TEST_CASE("q, k and v out of a buffer of joined features", "[fused]") {
   check_slice(posenc::split_heads(keys, kv_heads), heads, kv_heads);
 }
 
-TEST_CASE("q, k and v out of a column-major buffer", "[fused]") {
+TEST_CASE("split_heads: q, k and v out of a column-major buffer", "[fused]") {
   Eigen::Tensor<float, 3, Eigen::ColMajor> qkv(all_heads * dim, seq, batch);
   count(qkv);
   const auto all = posenc::split_heads(posenc::dsb(qkv), all_heads);
@@ -72,7 +72,7 @@ TEST_CASE("q, k and v out of a column-major buffer", "[fused]") {
   check_slice(posenc::slice_heads(all, heads + kv_heads, kv_heads), heads + kv_heads, kv_heads);
 }
 
-TEST_CASE("slices of slices of a fused buffer", "[fused]") {
+TEST_CASE("slice: slices of slices of a fused buffer", "[fused]") {
   Eigen::Tensor<float, 4, Eigen::RowMajor> qkv(batch, seq, all_heads, dim);
   count(qkv);
   const auto keys = posenc::slice_heads(posenc::bshd(qkv), heads, kv_heads);

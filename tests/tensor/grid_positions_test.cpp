@@ -28,7 +28,7 @@ using Row = std::vector<double>;
 
 }  // namespace
 
-TEST_CASE("merge blocks are visited one after the other", "[positions]") {
+TEST_CASE("merge_block_grid: merge blocks are visited one after the other", "[positions]") {
   const auto grid = posenc::merge_block_grid({.rows = 4, .cols = 6, .merge = 2});
   CHECK(grid.axis_count() == 2);
   CHECK(grid.batch() == 1);
@@ -63,13 +63,13 @@ TEST_CASE("merge blocks are visited one after the other", "[positions]") {
   CHECK(posenc::merge_block_grid({.rows = 0, .cols = 4, .merge = 2}).count() == 0);
 }
 
-TEST_CASE("x runs fastest", "[positions]") {
+TEST_CASE("xy_grid: x runs fastest", "[positions]") {
   const auto grid = posenc::xy_grid(2, 3);
   CHECK(axis_of(grid, 0) == Row{0, 1, 2, 0, 1, 2});
   CHECK(axis_of(grid, 1) == Row{0, 0, 0, 1, 1, 1});
 }
 
-TEST_CASE("pixels lie between -1 and 1", "[positions]") {
+TEST_CASE("pixel_grid: pixels lie between -1 and 1", "[positions]") {
   const auto grid = posenc::pixel_grid({2, 3});
   CHECK(axis_of(grid, 0) == Row{-1, -1, -1, 1, 1, 1});
   CHECK(axis_of(grid, 1) == Row{-1, 0, 1, -1, 0, 1});
@@ -85,7 +85,7 @@ TEST_CASE("pixels lie between -1 and 1", "[positions]") {
   CHECK(posenc::pixel_grid({3, 0, 2}).count() == 0);
 }
 
-TEST_CASE("an axis of zeros is added behind the others", "[positions]") {
+TEST_CASE("grid_positions: an axis of zeros is added behind the others", "[positions]") {
   const auto three =
       Positions::axes(std::array{Positions::starts({4, 9}, 2), Positions::starts({0, 1}, 2)});
   const auto four = posenc::with_zero_axis(three);
@@ -98,7 +98,7 @@ TEST_CASE("an axis of zeros is added behind the others", "[positions]") {
   }
 }
 
-TEST_CASE("grids that cannot be are rejected", "[positions][errors]") {
+TEST_CASE("grid_positions: invalid grids are rejected", "[positions][errors]") {
   const auto error = [](const auto& call) { return message_of<ShapeError>(call); };
   CHECK(error([] { posenc::merge_block_grid({.rows = 4, .cols = 6}); }) == "nothing was thrown");
   CHECK(error([] { posenc::merge_block_grid({.rows = 4, .cols = 6, .merge = 0}); }) ==

@@ -31,7 +31,7 @@ std::vector<Range> column_ranges(const Device& device, Index columns) {
 
 }  // namespace
 
-TEST_CASE("columns are split at multiples of a cache line", "[tensor][threads]") {
+TEST_CASE("parallel_for: columns are split at multiples of a cache line", "[tensor][threads]") {
   using Ranges = std::vector<Range>;
   CHECK(column_ranges(support::Cutter{1}, 0).empty());
   CHECK(column_ranges(support::Cutter{1}, 1) == Ranges{{0, 1}});

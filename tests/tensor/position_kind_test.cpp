@@ -19,7 +19,8 @@ constexpr PositionKind kinds[] = {PositionKind::Unspecified,  PositionKind::Toke
 
 }  // namespace
 
-TEST_CASE("kinds fit themselves, unspecified ones, and ids of cells in any order", "[positions]") {
+TEST_CASE("PositionKind: kinds fit themselves, unspecified ones, and ids of cells in any order",
+          "[positions]") {
   // A row for each required kind, a column for each kind of positions, in the order above.
   const std::string table[] = {"yyyyyy", "yyyynn", "yyynnn", "yynynn", "ynnnyn", "ynnnny"};
   for (std::size_t i = 0; i < 6; ++i) {
@@ -32,7 +33,7 @@ TEST_CASE("kinds fit themselves, unspecified ones, and ids of cells in any order
   }
 }
 
-TEST_CASE("names of kinds tell them apart", "[positions]") {
+TEST_CASE("PositionKind: names tell them apart", "[positions]") {
   std::set<std::string> names, creators;
   for (const PositionKind kind : kinds) {
     names.insert(posenc::detail::name_of(kind));

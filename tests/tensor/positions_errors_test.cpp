@@ -26,7 +26,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-TEST_CASE("integers up to 2^53 are exact, larger ones are rejected", "[positions]") {
+TEST_CASE("Positions: integers up to 2^53 are exact, larger ones are rejected", "[positions]") {
   CHECK(Positions::ids({limit, -limit}).at(0, 1) == -0x1p53);
   CHECK(Positions::range(limit, 1).at(0, 0) == 0x1p53);
   CHECK_THROWS_MATCHES(Positions::ids({0, limit + 1}), PositionError,
@@ -40,7 +40,7 @@ TEST_CASE("integers up to 2^53 are exact, larger ones are rejected", "[positions
   CHECK_THROWS_AS(Positions::starts({-limit - 1, 0}, 3), PositionError);
 }
 
-TEST_CASE("positions near the ends of int64 do not overflow", "[positions]") {
+TEST_CASE("Positions: no overflow near the ends of int64", "[positions]") {
   for (const Index far : {max_index, max_index - 1, min_index, min_index + 1}) {
     CAPTURE(far);
     CHECK_THROWS_AS(Positions::range(far, 3), PositionError);
@@ -54,7 +54,7 @@ TEST_CASE("positions near the ends of int64 do not overflow", "[positions]") {
   CHECK_THROWS_AS(Positions::packed(std::array<Index, 2>{0, max_index}), ShapeError);
 }
 
-TEST_CASE("positions on several axes are at most 2^53", "[positions]") {
+TEST_CASE("Positions: several axes hold at most 2^53", "[positions]") {
   const auto all = Positions::range(0, limit);
   CHECK_THROWS_MATCHES(
       Positions::axes(std::array{all, all}), ShapeError,
@@ -62,7 +62,7 @@ TEST_CASE("positions on several axes are at most 2^53", "[positions]") {
               "2^53"));
 }
 
-TEST_CASE("counts must not be negative", "[positions]") {
+TEST_CASE("Positions: counts must not be negative", "[positions]") {
   CHECK_THROWS_MATCHES(Positions::range(0, -1), ShapeError,
                        Message("posenc::Positions::range: the number of positions must be between "
                                "0 and 2^53 but is -1"));
@@ -70,14 +70,14 @@ TEST_CASE("counts must not be negative", "[positions]") {
   CHECK_THROWS_AS(Positions::range(0, min_index), ShapeError);
 }
 
-TEST_CASE("real positions must be finite", "[positions]") {
+TEST_CASE("Positions: real positions must be finite", "[positions]") {
   CHECK_THROWS_MATCHES(Positions::real({0.0, infinity}), PositionError,
                        Message("posenc::Positions::real: positions must be finite but one is inf"));
   CHECK_THROWS_AS(Positions::real({-infinity}), PositionError);
   CHECK_THROWS_AS(Positions::real({std::numeric_limits<double>::quiet_NaN()}), PositionError);
 }
 
-TEST_CASE("the batch size must divide the number of ids", "[positions]") {
+TEST_CASE("Positions: the batch size must divide the number of ids", "[positions]") {
   const std::vector<Index> ids(5);
   CHECK_THROWS_MATCHES(
       Positions::ids(2, ids), ShapeError,
@@ -88,7 +88,7 @@ TEST_CASE("the batch size must divide the number of ids", "[positions]") {
   CHECK_THROWS_AS(Positions::real(2, std::vector<double>(3)), ShapeError);
 }
 
-TEST_CASE("packed boundaries are prefix sums", "[positions]") {
+TEST_CASE("Positions: packed boundaries are prefix sums", "[positions]") {
   CHECK_THROWS_MATCHES(Positions::packed(std::array<Index, 3>{0, 4, 3}), ShapeError,
                        Message("posenc::Positions::packed: cu_seqlens must begin with 0 and not "
                                "decrease but are [0, 4, 3]"));
@@ -101,7 +101,7 @@ TEST_CASE("packed boundaries are prefix sums", "[positions]") {
               "there are 1"));
 }
 
-TEST_CASE("only single rows of the same axes are concatenated", "[positions]") {
+TEST_CASE("Positions: only single rows of the same axes are concatenated", "[positions]") {
   const std::string name = "posenc::Positions::concatenate: ";
   CHECK_THROWS_MATCHES(Positions::concatenate({}), ShapeError,
                        Message(name + "there must be at least one part"));
@@ -117,14 +117,15 @@ TEST_CASE("only single rows of the same axes are concatenated", "[positions]") {
                        Message(name + "the parts have more than 2^53 positions"));
 }
 
-TEST_CASE("packed boundaries may be the first of a longer list", "[positions]") {
+TEST_CASE("Positions: packed boundaries may be the first of a longer list", "[positions]") {
   const std::vector<Index> boundaries{0, 2, 3, 9};
   const posenc::ListView<Index> first(boundaries.data(), 3);
   CHECK(Positions::packed(first).count() == 3);
   CHECK(Positions::packed(first).max_magnitude() == 1);
 }
 
-TEST_CASE("positions of all batch rows and axes must have a number", "[positions][errors]") {
+TEST_CASE("Positions: the number of positions of all batch rows and axes must be countable",
+          "[positions][errors]") {
   const bool keep = true;
   const posenc::MatrixView<const bool> view{&keep, Index{1} << 27, Index{1} << 27, 0};
   CHECK_THROWS_MATCHES(
@@ -137,14 +138,14 @@ TEST_CASE("positions of all batch rows and axes must have a number", "[positions
                                "are more than 2^53"));
 }
 
-TEST_CASE("the masked position is a position like any other", "[positions]") {
+TEST_CASE("Positions: the masked position is a position like any other", "[positions]") {
   const std::array<bool, 1> keep{false};
   const posenc::MatrixView<const bool> view{.data = keep.data(), .rows = 1, .cols = 1};
   CHECK_THROWS_AS(Positions::from_padding_mask(view, limit + 1), PositionError);
   CHECK(Positions::from_padding_mask(view, -1).at(0, 0) == -1);
 }
 
-TEST_CASE("a grid must have a size that can be counted", "[positions]") {
+TEST_CASE("Positions: a grid must have a size that can be counted", "[positions]") {
   CHECK_THROWS_MATCHES(Positions::grid(-1, 3), ShapeError,
                        Message("posenc::Positions::grid: rows and columns must not be negative but "
                                "are -1 and 3"));
@@ -152,12 +153,12 @@ TEST_CASE("a grid must have a size that can be counted", "[positions]") {
   CHECK_THROWS_AS(Positions::grid(Index{1} << 31, Index{1} << 31), ShapeError);
 }
 
-TEST_CASE("a grid whose number of cells exceeds int64 is rejected", "[positions]") {
+TEST_CASE("Positions: a grid whose number of cells exceeds int64 is rejected", "[positions]") {
   CHECK_THROWS_AS(Positions::grid(Index{1} << 32, Index{1} << 32), ShapeError);
   CHECK_THROWS_AS(Positions::grid(max_index, 2), ShapeError);
 }
 
-TEST_CASE("axes must agree", "[positions]") {
+TEST_CASE("Positions: axes must agree", "[positions]") {
   CHECK_THROWS_AS(Positions::axes(std::vector<Positions>{}), ShapeError);
   const std::array<Positions, 2> lengths{Positions::range(0, 3), Positions::range(0, 4)};
   CHECK_THROWS_MATCHES(
@@ -169,7 +170,7 @@ TEST_CASE("axes must agree", "[positions]") {
   CHECK_THROWS_AS(Positions::axes(nested), ShapeError);
 }
 
-TEST_CASE("positions must fit the tensor that they serve", "[positions]") {
+TEST_CASE("Positions: must fit the tensor that they serve", "[positions]") {
   const std::array<Index, 3> extents{2, 8, 16};
   const auto check = [&](const Positions& positions, Index axes) {
     posenc::detail::check_positions("f", positions, 2, 8, axes, extents);
@@ -189,7 +190,7 @@ TEST_CASE("positions must fit the tensor that they serve", "[positions]") {
                        Message("posenc::f: positions must have 2 axes but have 1"));
 }
 
-TEST_CASE("a slice must lie within the positions", "[positions][errors]") {
+TEST_CASE("Positions: a slice must lie within the positions", "[positions][errors]") {
   const Positions p = Positions::range(7, 5);
   CHECK_THROWS_MATCHES(
       p.slice(3, 3), posenc::ShapeError,
@@ -203,7 +204,7 @@ TEST_CASE("a slice must lie within the positions", "[positions][errors]") {
   }
 }
 
-TEST_CASE("ids of no batch row fit every tensor of none", "[positions]") {
+TEST_CASE("Positions: ids of no batch row fit every tensor of none", "[positions]") {
   const Positions none = Positions::ids(0, {});
   const std::array<Index, 3> shape{0, 7, 4};
   CHECK_NOTHROW(posenc::detail::check_positions("f", none, 0, 7, 1, shape));
@@ -212,7 +213,7 @@ TEST_CASE("ids of no batch row fit every tensor of none", "[positions]") {
                   posenc::ShapeError);
 }
 
-TEST_CASE("positions that select rows must be integers", "[positions]") {
+TEST_CASE("Positions: those that select rows must be integers", "[positions]") {
   CHECK_NOTHROW(posenc::detail::check_integral("f", Positions::real({1.0, -2.0})));
   CHECK_THROWS_MATCHES(posenc::detail::check_integral("f", Positions::real({1.5})), PositionError,
                        Message("posenc::f: positions must be integers, but some have a fraction"));

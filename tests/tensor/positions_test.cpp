@@ -32,7 +32,7 @@ using Row = std::vector<double>;
 
 }  // namespace
 
-TEST_CASE("range counts from its start", "[positions]") {
+TEST_CASE("Positions: range counts from its start", "[positions]") {
   const Positions p = Positions::range(5, 3);
   CHECK(p.batch() == 1);
   CHECK(p.count() == 3);
@@ -44,21 +44,21 @@ TEST_CASE("range counts from its start", "[positions]") {
   CHECK(Positions::range(-9, 4).max_magnitude() == 9);
 }
 
-TEST_CASE("positions without a batch axis serve every batch row", "[positions]") {
+TEST_CASE("Positions: one batch row serves all", "[positions]") {
   CHECK(row(Positions::range(5, 3), 41) == Row{5, 6, 7});
   CHECK(row(Positions::ids({4, 2}), 41) == Row{4, 2});
   CHECK(row(Positions::real({0.5}), 41) == Row{0.5});
   CHECK(row(Positions::starts({3}, 2), 41) == Row{3, 4});
 }
 
-TEST_CASE("range and starts cost nothing per token", "[positions]") {
+TEST_CASE("Positions: range and starts cost nothing per token", "[positions]") {
   const Positions p = Positions::range(1, limit);
   CHECK(p.count() == limit);
   CHECK(p.at(0, limit - 1) == 0x1p53);
   CHECK(Positions::starts({0, 1}, limit).at(1, limit - 1) == 0x1p53);
 }
 
-TEST_CASE("starts give every batch row a run of its own", "[positions]") {
+TEST_CASE("Positions: starts give every batch row a run of its own", "[positions]") {
   const Positions p = Positions::starts({10, -3, 0}, 2);
   CHECK(p.batch() == 3);
   CHECK(p.count() == 2);
@@ -68,7 +68,7 @@ TEST_CASE("starts give every batch row a run of its own", "[positions]") {
   CHECK(p.max_magnitude() == 11);
 }
 
-TEST_CASE("ids of 32 bits are those of 64", "[positions]") {
+TEST_CASE("Positions: ids of 32 bits are those of 64", "[positions]") {
   const std::vector<std::int32_t> ids{3, -7, 3, 2147483647, 0, -2147483647 - 1};
   const Positions of_row = Positions::ids(ids), of_batch = Positions::ids(2, ids);
   CHECK(row(of_row) == Row{3, -7, 3, 2147483647, 0, -2147483648.0});
@@ -80,7 +80,7 @@ TEST_CASE("ids of 32 bits are those of 64", "[positions]") {
   CHECK(starts.max_magnitude() == 2147483649.0);
 }
 
-TEST_CASE("the largest magnitude is that of a run's either end", "[positions]") {
+TEST_CASE("Positions: the largest magnitude is that of a run's either end", "[positions]") {
   CHECK(Positions::starts({-5, -9}, 3).max_magnitude() == 9);
   CHECK(Positions::starts({-5, 2}, 9).max_magnitude() == 10);
   CHECK(Positions::starts({-5, -4}, 2).max_magnitude() == 5);
@@ -89,7 +89,7 @@ TEST_CASE("the largest magnitude is that of a run's either end", "[positions]") 
   CHECK(Positions::ids({-8, 3}).max_magnitude() == 8);
 }
 
-TEST_CASE("ids may be unsorted, repeated and negative", "[positions]") {
+TEST_CASE("Positions: ids may be unsorted, repeated and negative", "[positions]") {
   const Positions p = Positions::ids({3, -1, 3, 0});
   CHECK(p.batch() == 1);
   CHECK(row(p) == Row{3, -1, 3, 0});
@@ -104,7 +104,7 @@ TEST_CASE("ids may be unsorted, repeated and negative", "[positions]") {
   CHECK(row(q, 1) == Row{7, 8, 9});
 }
 
-TEST_CASE("real positions keep every bit", "[positions]") {
+TEST_CASE("Positions: real positions keep every bit", "[positions]") {
   const Positions p = Positions::real({0.5, -7.25, 1e-9});
   CHECK(row(p) == Row{0.5, -7.25, 1e-9});
   CHECK(p.max_magnitude() == 7.25);
@@ -114,7 +114,7 @@ TEST_CASE("real positions keep every bit", "[positions]") {
   CHECK(row(Positions::real(2, two_rows), 1) == Row{0.2, 0.3});
 }
 
-TEST_CASE("positions that are listed can be read where they lie", "[positions]") {
+TEST_CASE("Positions: listed ones can be read where they are", "[positions]") {
   const auto values_of = [](const Positions& positions, Index b) {
     const auto values = positions.explicit_values(b);
     return Row(values.begin(), values.end());
@@ -126,7 +126,7 @@ TEST_CASE("positions that are listed can be read where they lie", "[positions]")
   CHECK(Positions::starts({3, 4}, 2).explicit_values(1).empty());
 }
 
-TEST_CASE("packed sequences each begin anew", "[positions]") {
+TEST_CASE("Positions: packed sequences each begin anew", "[positions]") {
   const std::array<Index, 4> boundaries{0, 3, 3, 5};
   const Positions p = Positions::packed(boundaries);
   CHECK(p.batch() == 1);
@@ -143,7 +143,7 @@ TEST_CASE("packed sequences each begin anew", "[positions]") {
   CHECK(row(Positions::packed(short_boundaries, short_starts)) == Row{10, 11, 12, -1, 0});
 }
 
-TEST_CASE("concatenated positions follow each other in one batch row", "[positions]") {
+TEST_CASE("Positions: concatenated positions follow each other in one batch row", "[positions]") {
   const std::array<std::int32_t, 2> ids{-4, 9};
   const Positions p =
       Positions::concatenate({Positions::range(7, 2), Positions::range(0, 0), Positions::view(ids),
@@ -164,7 +164,7 @@ TEST_CASE("concatenated positions follow each other in one batch row", "[positio
   CHECK(grids.kind() == posenc::PositionKind::RowsColumns);
 }
 
-TEST_CASE("a padding mask numbers the tokens that it keeps", "[positions]") {
+TEST_CASE("Positions: a padding mask numbers the tokens that it keeps", "[positions]") {
   Eigen::Matrix<bool, 2, 4, Eigen::RowMajor> keep;
   keep << false, false, true, true,  //
       true, true, true, false;
@@ -177,7 +177,7 @@ TEST_CASE("a padding mask numbers the tokens that it keeps", "[positions]") {
   CHECK(row(Positions::from_padding_mask(right_half), 1) == Row{0, 1});
 }
 
-TEST_CASE("a grid has a row and a column", "[positions]") {
+TEST_CASE("Positions: a grid has a row and a column", "[positions]") {
   const Positions p = Positions::grid(2, 3);
   CHECK(p.batch() == 1);
   CHECK(p.count() == 6);
@@ -188,7 +188,7 @@ TEST_CASE("a grid has a row and a column", "[positions]") {
   CHECK(p.max_magnitude() == 2);
 }
 
-TEST_CASE("axes are put side by side", "[positions]") {
+TEST_CASE("Positions: axes are put side by side", "[positions]") {
   const std::array<Index, 4> time{0, 0, 1, 1};
   const std::array<Positions, 3> axes{Positions::ids(2, time), Positions::starts({5, 9}, 2),
                                       Positions::real(2, std::array<double, 4>{0.5, 1, 1.5, 2})};
@@ -202,7 +202,7 @@ TEST_CASE("axes are put side by side", "[positions]") {
   CHECK_FALSE(p.integral());
 }
 
-TEST_CASE("no positions at all are legal in every form", "[positions]") {
+TEST_CASE("Positions: none at all are legal in every form", "[positions]") {
   CHECK(Positions::range(7, 0).count() == 0);
   CHECK(Positions::range(7, 0).max_magnitude() == 0);
   CHECK(Positions::starts({1, 2}, 0).batch() == 2);
@@ -212,14 +212,14 @@ TEST_CASE("no positions at all are legal in every form", "[positions]") {
   CHECK(Positions::ids(3, std::vector<Index>{}).batch() == 3);
 }
 
-TEST_CASE("a mask of no batch rows keeps its length", "[positions]") {
+TEST_CASE("Positions: a mask of no batch rows keeps its length", "[positions]") {
   const posenc::MatrixView<const bool> keep{.rows = 0, .cols = 5};
   const Positions p = Positions::from_padding_mask(keep);
   CHECK(p.batch() == 0);
   CHECK(p.count() == 5);
 }
 
-TEST_CASE("a slice has the positions of its tokens, in every form", "[positions]") {
+TEST_CASE("Positions: a slice has the positions of its tokens, in every form", "[positions]") {
   const std::vector<Index> ids{9, -4, 7, 1, 0, 3, 2, 8, 5, 6};
   const std::vector<std::int32_t> short_ids{9, -4, 7, 1, 0};
   const std::array<bool, 10> keep{true, true, false, true, true, false, true, true, true, false};
@@ -268,7 +268,7 @@ TEST_CASE("a slice has the positions of its tokens, in every form", "[positions]
   }
 }
 
-TEST_CASE("a slice of a range or of a view takes no time per token", "[positions]") {
+TEST_CASE("Positions: a slice of a range or of a view takes no time per token", "[positions]") {
   const Positions whole = Positions::range(0, limit);
   CHECK(whole.slice(limit / 2, limit / 2).at(0, 5) == static_cast<double>(limit / 2 + 5));
   CHECK(Positions::starts({0, 1}, limit - 1).slice(3, limit - 5).at(1, 1) == 5);
@@ -276,7 +276,7 @@ TEST_CASE("a slice of a range or of a view takes no time per token", "[positions
   CHECK(Positions::view(ids).slice(1, 2).owned().at(0, 1) == 5);
 }
 
-TEST_CASE("positions are values", "[positions]") {
+TEST_CASE("Positions: are values", "[positions]") {
   std::vector<Index> ids{1, 2, 3}, starts{4, 5};
   const Positions of_ids = Positions::ids(ids), of_starts = Positions::starts(starts, 2);
   const Positions copy = of_starts;

@@ -41,7 +41,7 @@ Row row(const Positions& positions, Index b = 0) {
 
 }  // namespace
 
-TEST_CASE("ids are read where they are", "[positions]") {
+TEST_CASE("Positions: ids of a view are read where they are", "[positions]") {
   std::vector<Short> ids{3, -7, 2147483647, -2147483647 - 1};
   const Positions p = Positions::view(ids), copy = p, own = p.owned();
   CHECK(p.is_view());
@@ -63,7 +63,7 @@ TEST_CASE("ids are read where they are", "[positions]") {
   CHECK(row(own) == Row{3, -7, 2147483647, -2147483648.0});
 }
 
-TEST_CASE("vectors, arrays and spans of either width are viewed", "[positions]") {
+TEST_CASE("Positions: vectors, arrays and spans of either width are viewed", "[positions]") {
   const std::vector<Index> wide{1, Index{1} << 53};
   const std::array<Short, 3> array{4, 5, 6};
   std::array<Index, 2> mutable_array{7, 8};
@@ -76,7 +76,7 @@ TEST_CASE("vectors, arrays and spans of either width are viewed", "[positions]")
   CHECK(Positions::view(std::span<const Short>()).count() == 0);
 }
 
-TEST_CASE("rows of ids may have any stride", "[positions]") {
+TEST_CASE("Positions: rows of ids may have any stride", "[positions]") {
   std::vector<Short> ids{0, 1, 2, 99, 7, 8, 9, 99};
   const Positions p = Positions::view(MatrixView<Short>{ids.data(), 2, 3, 4});
   CHECK(p.batch() == 2);
@@ -101,7 +101,7 @@ TEST_CASE("rows of ids may have any stride", "[positions]") {
   CHECK(Positions::view(MatrixView<const Short>{nullptr, 3, 0, 0}).batch() == 3);
 }
 
-TEST_CASE("views of ids that no positions can be are rejected", "[positions][errors]") {
+TEST_CASE("Positions: views of impossible ids are rejected", "[positions][errors]") {
   constexpr Index limit = Index{1} << 53;
   const std::vector<Index> far{0, limit + 1};
   CHECK(message_of<PositionError>([&] { Positions::view(far); }) ==
@@ -116,7 +116,7 @@ TEST_CASE("views of ids that no positions can be are rejected", "[positions][err
   CHECK_THROWS_AS(Positions::view(MatrixView<const Short>{&id, limit, 1024, 1024}), ShapeError);
 }
 
-TEST_CASE("every reader of positions takes views of ids", "[positions]") {
+TEST_CASE("Positions: every reader takes views of ids", "[positions]") {
   constexpr Index batch = 2, seq = 7, heads = 2, dim = 8;
   const std::vector<Short> ids{4, 0, 1, 1, 9, 3, 2, 30, 31, 32, 33, 34, 35, 36};
   const Positions listed = Positions::ids(batch, ids);
@@ -181,7 +181,7 @@ TEST_CASE("every reader of positions takes views of ids", "[positions]") {
       PositionError);
 }
 
-TEST_CASE("a tape keeps the ids of a view", "[positions][module]") {
+TEST_CASE("MultiHeadTape: keeps the ids of a view", "[positions][module]") {
   constexpr Index seq = 5, model_dim = 8;
   using Module = posenc::MultiHeadAttention<float, posenc::Rope<posenc::HalfRotate>>;
   Module module({.model_dim = model_dim, .heads = 2},

@@ -94,14 +94,14 @@ using Types = std::tuple<posenc::Half, posenc::Bfloat16, support::UserHalf, supp
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("16-bit types: rotated as Eigen's", "[tensor][float16]", Types) {
+TEMPLATE_LIST_TEST_CASE("Custom16 types: rotated as Eigen's", "[tensor][float16]", Types) {
   support::user_conversions = 0;
   check_rotation<posenc::Interleaved, TestType>();
   check_rotation<posenc::HalfRotate, TestType>();
   CHECK(support::user_conversions == 0);  // else values were converted one by one
 }
 
-TEMPLATE_LIST_TEST_CASE("16-bit types: encoded as Eigen's", "[tensor][float16]", Types) {
+TEMPLATE_LIST_TEST_CASE("Custom16 types: encoded as Eigen's", "[tensor][float16]", Types) {
   const posenc::Sinusoidal encoding(
       {.model_dim = heads * dim, .layout = posenc::SinusoidalLayout::Interleaved});
   const auto positions = Positions::range(30, seq);
@@ -120,7 +120,7 @@ TEMPLATE_LIST_TEST_CASE("16-bit types: encoded as Eigen's", "[tensor][float16]",
 }
 
 // Each case uses one type, because attention takes long to compile.
-TEST_CASE("16-bit types: attended to as Eigen's", "[tensor][float16]") {
+TEST_CASE("Custom16 types: attended to as Eigen's", "[tensor][float16]") {
   using B = Both<posenc::Half>;
   B q(3), k(4), v(5), out(6);
   attention(B::heads_of(q.ours), B::heads_of(k.ours), B::heads_of(v.ours), B::heads_of(out.ours),
@@ -130,7 +130,7 @@ TEST_CASE("16-bit types: attended to as Eigen's", "[tensor][float16]") {
   CHECK(out.same());
 }
 
-TEST_CASE("16-bit types: cached and attended to as Eigen's", "[tensor][float16]") {
+TEST_CASE("Custom16 types: cached and attended to as Eigen's", "[tensor][float16]") {
   using B = Both<support::UserBfloat16>;
   B q(3), k(4), v(5), out(6);
   const auto attend = [](auto& queries, auto& keys, auto& values, auto& outputs) {
@@ -148,7 +148,7 @@ TEST_CASE("16-bit types: cached and attended to as Eigen's", "[tensor][float16]"
   CHECK(out.same());
 }
 
-TEST_CASE("scalars are float, double and 16-bit float classes", "[view]") {
+TEST_CASE("Scalar: float, double and 16-bit float classes", "[view]") {
   STATIC_REQUIRE(posenc::Scalar<float>);
   STATIC_REQUIRE(posenc::Scalar<double>);
   STATIC_REQUIRE(posenc::Scalar<Eigen::half>);

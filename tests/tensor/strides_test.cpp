@@ -68,7 +68,7 @@ void check_rejected(const std::vector<float>& memory, const std::string& name,
 
 }  // namespace
 
-TEST_CASE("strides that are left out are those of a dense tensor", "[strides]") {
+TEST_CASE("strides: omitted ones are those of a dense tensor", "[strides]") {
   auto memory = counted(120);
   const HeadsView<float> heads{.data = memory.data(), .batch = 2, .seq = 3, .heads = 4, .dim = 5};
   CHECK(*heads.row(1, 2, 3) == 60 + 40 + 15);
@@ -86,7 +86,7 @@ TEST_CASE("strides that are left out are those of a dense tensor", "[strides]") 
   CHECK(posenc::split_heads(tokens, 2).row(3, 4, 1) == tokens.row(3, 4) + 3);
 }
 
-TEST_CASE("strides that are given are kept, and the others stay dense", "[strides]") {
+TEST_CASE("strides: given ones are kept, and the others stay dense", "[strides]") {
   const HeadsView<float> x{
       .batch = 2, .seq = 3, .heads = 4, .dim = 5, .batch_stride = 1000, .head_stride = 8};
   CHECK(x.batch_stride == 1000);
@@ -102,7 +102,7 @@ TEST_CASE("strides that are given are kept, and the others stay dense", "[stride
   STATIC_REQUIRE(constant.batch_stride == 12);
 }
 
-TEST_CASE("no extents are too large for strides to be left out", "[strides]") {
+TEST_CASE("strides: no extents are too large for strides to be omitted", "[strides]") {
   for (const Index extent : {max_index, Index{1} << 40, Index{-1}, -max_index}) {
     const HeadsView<float> heads{.batch = 2, .seq = extent, .heads = extent, .dim = extent};
     CHECK(heads.batch_stride == max_index);
@@ -112,7 +112,7 @@ TEST_CASE("no extents are too large for strides to be left out", "[strides]") {
   }
 }
 
-TEST_CASE("a dense view rotates all that it names", "[strides]") {
+TEST_CASE("strides: a dense view rotates all that it names", "[strides]") {
   const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = 8, .base = 10000});
   std::vector<float> memory(64, 1.0F), expected(64, 1.0F);
   rope.rotate(HeadsView<float>{.data = memory.data(), .batch = 1, .seq = 4, .heads = 2, .dim = 8},
@@ -122,7 +122,7 @@ TEST_CASE("a dense view rotates all that it names", "[strides]") {
   for (const float value : memory) CHECK(value != 1.0F);
 }
 
-TEST_CASE("strides of extents that were assigned later are refused by name", "[strides]") {
+TEST_CASE("strides: of extents that were assigned later are rejected by name", "[strides]") {
   const posenc::Rope<posenc::HalfRotate> rope(posenc::Unscaled{.rotary_dim = 8, .base = 10000});
   auto memory = counted(64);
   HeadsView<float> x;
@@ -138,7 +138,7 @@ TEST_CASE("strides of extents that were assigned later are refused by name", "[s
   CHECK(memory == counted(64));
 }
 
-TEST_CASE("rotary encodings reject rows that share memory", "[strides]") {
+TEST_CASE("strides: rotary encodings reject rows that share memory", "[strides]") {
   auto memory = counted(64);
   const posenc::Unscaled rule{.rotary_dim = 8, .base = 10000};
   const posenc::Rope<posenc::HalfRotate> rope(rule);
@@ -178,7 +178,7 @@ TEST_CASE("rotary encodings reject rows that share memory", "[strides]") {
   }
 }
 
-TEST_CASE("additive encodings refuse tokens that share memory", "[strides]") {
+TEST_CASE("strides: additive encodings reject tokens that share memory", "[strides]") {
   auto memory = counted(64);
   const auto positions = Positions::range(0, 4);
   const EmbeddingsView<float> x{
@@ -233,7 +233,7 @@ TEST_CASE("additive encodings refuse tokens that share memory", "[strides]") {
   });
 }
 
-TEST_CASE("biases reject tiles and tables whose rows share memory", "[strides]") {
+TEST_CASE("strides: biases reject tiles and tables whose rows share memory", "[strides]") {
   auto memory = counted(64);
   const std::vector<double> q{0, 1, 2}, k{0, 1, 2, 3};
   const MatrixView<float> tile{.data = memory.data(), .rows = 3, .cols = 4, .row_stride = 0};
@@ -258,7 +258,7 @@ TEST_CASE("biases reject tiles and tables whose rows share memory", "[strides]")
                  [&] { t5.add_gradient(0, q, k, MatrixView<const float>(tile), flat); });
 }
 
-TEST_CASE("strides that are written may go backwards, and axes in any order", "[strides]") {
+TEST_CASE("strides: may go backwards, and axes in any order", "[strides]") {
   const auto check = [](const auto& x) { posenc::detail::check_output("f", "x", x); };
   auto memory = counted(120);
   CHECK_NOTHROW(check(HeadsView<float>{memory.data() + 60, 2, 3, 4, 5, -60, 5, 15}));

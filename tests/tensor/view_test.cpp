@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Tests views of plain memory: extents, strides, slices.
 #include "support/catch.hpp"
 #include <posenc/tensor/view.hpp>
 
@@ -41,7 +42,7 @@ HeadsView<float> heads_of(std::vector<float>& memory) {
 
 }  // namespace
 
-TEST_CASE("views of raw pointers are filled by name", "[view]") {
+TEST_CASE("HeadsView: raw pointers are filled by name", "[view]") {
   auto memory = counted(120);
   const HeadsView<float> heads = heads_of(memory);
   CHECK(heads.row(0, 0, 0) == memory.data());
@@ -73,7 +74,7 @@ TEST_CASE("views of raw pointers are filled by name", "[view]") {
   CHECK(scores.extents() == std::array<Index, 4>{1, 2, 3, 4});
 }
 
-TEST_CASE("strides may be negative or zero", "[view]") {
+TEST_CASE("HeadsView: strides may be negative or zero", "[view]") {
   auto memory = counted(12);
   const EmbeddingsView<float> reversed{.data = memory.data() + 8,
                                        .batch = 2,
@@ -85,7 +86,7 @@ TEST_CASE("strides may be negative or zero", "[view]") {
   CHECK(*reversed.row(1, 2) == 0);
 }
 
-TEST_CASE("views of mutable elements become views of const ones, never back", "[view]") {
+TEST_CASE("HeadsView: mutable elements become const ones, never back", "[view]") {
   STATIC_REQUIRE(std::is_convertible_v<HeadsView<float>, HeadsView<const float>>);
   STATIC_REQUIRE(std::is_convertible_v<EmbeddingsView<float>, EmbeddingsView<const float>>);
   STATIC_REQUIRE(std::is_convertible_v<MatrixView<float>, MatrixView<const float>>);
@@ -104,7 +105,7 @@ TEST_CASE("views of mutable elements become views of const ones, never back", "[
   CHECK(ScoresView<const float>(scores).key_stride == 3);
 }
 
-TEST_CASE("a view is empty where any extent is 0", "[view]") {
+TEST_CASE("HeadsView: empty where any extent is 0", "[view]") {
   CHECK(HeadsView<float>{}.empty());
   CHECK(EmbeddingsView<float>{}.empty());
   CHECK(MatrixView<float>{}.empty());
@@ -129,7 +130,7 @@ TEST_CASE("a view is empty where any extent is 0", "[view]") {
   }
 }
 
-TEST_CASE("slices are the same memory with fewer elements", "[view]") {
+TEST_CASE("slice: the same memory with fewer elements", "[view]") {
   auto memory = counted(120);
   const HeadsView<float> x = heads_of(memory);
 
@@ -152,7 +153,7 @@ TEST_CASE("slices are the same memory with fewer elements", "[view]") {
   CHECK(posenc::slice_heads(x, 4, 0).empty());
 }
 
-TEST_CASE("slices must lie within their axis", "[view]") {
+TEST_CASE("slice: must lie within its axis", "[view]") {
   auto memory = counted(120);
   const HeadsView<float> x = heads_of(memory);
   CHECK_THROWS_MATCHES(
@@ -174,7 +175,7 @@ TEST_CASE("slices must lie within their axis", "[view]") {
   CHECK_THROWS_AS(posenc::slice_heads(x, max_index, 1), ShapeError);
 }
 
-TEST_CASE("split_heads gives every head its share of the features", "[view]") {
+TEST_CASE("split_heads: gives every head its share of the features", "[view]") {
   auto memory = counted(120);
   const EmbeddingsView<float> x{
       .data = memory.data(), .batch = 2, .seq = 3, .dim = 20, .batch_stride = 60, .seq_stride = 20};

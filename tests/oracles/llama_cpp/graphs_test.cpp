@@ -291,7 +291,7 @@ const std::vector<Result>& results() {
   return all;
 }
 
-TEST_CASE("read_gguf agrees with a running llama.cpp", "[gguf]") {
+TEST_CASE("read_gguf: agrees with a running llama.cpp", "[gguf]") {
   auto rows = expected();
   std::string unexpected;
   std::size_t agreeing = 0;
@@ -381,7 +381,7 @@ std::string status() {
   return text;
 }
 
-TEST_CASE("slopes are those of ggml's softmax", "[alibi]") {
+TEST_CASE("alibi_slopes: are those of ggml's softmax", "[alibi]") {
   const auto rows = llama_cpp::table("alibi.tsv");
   CHECK(rows.size() == 5);
   for (const auto& row : rows) {
@@ -393,7 +393,7 @@ TEST_CASE("slopes are those of ggml's softmax", "[alibi]") {
   }
 }
 
-TEST_CASE("the status of every architecture is listed", "[gguf]") {
+TEST_CASE("read_gguf: the status of every architecture is listed", "[gguf]") {
   const std::string name = std::string(POSENC_LLAMA_CPP_RECORDINGS) + "/../status.tsv";
   if (std::getenv("POSENC_WRITE_STATUS") != nullptr) std::ofstream(name) << status();
   std::ifstream file(name);
@@ -403,7 +403,7 @@ TEST_CASE("the status of every architecture is listed", "[gguf]") {
   CHECK(listed.str() == status());
 }
 
-TEST_CASE("every architecture is recorded, or the reason is listed", "[gguf]") {
+TEST_CASE("read_gguf: every architecture is recorded, or the reason is listed", "[gguf]") {
   std::set<std::string> recorded;
   for (const Graph& graph : recordings().graphs()) recorded.insert(graph.architecture);
   const auto reasons = unrecorded();
@@ -417,7 +417,7 @@ TEST_CASE("every architecture is recorded, or the reason is listed", "[gguf]") {
   for (const auto& row : posenc::detail::gguf_unsupported_architectures) check(row.names);
 }
 
-TEST_CASE("every recorded architecture is known", "[gguf]") {
+TEST_CASE("read_gguf: every recorded architecture is known", "[gguf]") {
   for (const Graph& graph : recordings().graphs()) {
     INFO(graph.architecture);
     CHECK((posenc::detail::find_row(posenc::detail::gguf_architectures, graph.architecture) !=

@@ -239,7 +239,7 @@ const Json* tower_recording(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("config.json is read as the models of transformers run") {
+TEST_CASE("read_hf_config: agrees with the running models of transformers") {
   auto known = known_differences();
   REQUIRE(recordings().size() > 800);
   for (const auto* all : {&recordings(), &all_recordings().yarn}) {
@@ -267,7 +267,7 @@ TEST_CASE("config.json is read as the models of transformers run") {
   }
 }
 
-TEST_CASE("vision towers are read as the models of transformers run") {
+TEST_CASE("read_hf_config: vision towers agree with the running models of transformers") {
   auto known = known_differences();
   int compared = 0;
   for (const auto& row : detail::hf_vision_types) {
@@ -286,7 +286,7 @@ TEST_CASE("vision towers are read as the models of transformers run") {
   CHECK(oracle::compare_dinov3(recordings().at("dinov3_vit")).empty());
 }
 
-TEST_CASE("a type without rotation in the tables does not rotate when it runs") {
+TEST_CASE("read_hf_config: a type without rotation in the tables does not rotate when it runs") {
   for (const auto& [name, unsupported] : table_names()) {
     const auto at = recordings().find(name);
     if (unsupported == nullptr || unsupported->has_rotary || at == recordings().end() ||
@@ -301,7 +301,7 @@ TEST_CASE("a type without rotation in the tables does not rotate when it runs") 
 }
 
 // Renewed by POSENC_RENEW_STATUS=1.
-TEST_CASE("status.tsv has a row of each model type") {
+TEST_CASE("read_hf_config: status.tsv has a row of each model type") {
   auto known = known_differences();
   const std::string release =
       "transformers " + Json::parse(text_of("versions.json")).at("transformers").get<std::string>();
