@@ -30,7 +30,7 @@ constexpr bool source_has_pieces() noexcept {
   return false;
 }
 
-/// What all workers of a forward call share.
+/// Data that all workers of a forward call share.
 template <class Tier, Scalar T, class Source>
 struct ForwardCall {
   const AttentionPlan<T>& plan;
