@@ -21,6 +21,7 @@
 #include <iterator>
 #include <numeric>
 #include <optional>
+#include <regex>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -407,7 +408,9 @@ Outcome run(const std::filesystem::path& directory, const Json& one, std::string
     model = posenc::read_hf_config(text);
     if (must_refuse) throw Wrong("it is read, but cannot be: " + expect["refuse"].dump());
     check_model(*model, expect);
-    check_sizes(*model, Json::parse(text));
+    // Sizes are finite, and nlohmann-json does not read the words of Python.
+    check_sizes(*model,
+                Json::parse(std::regex_replace(text, std::regex("-?Infinity|NaN"), "null")));
     return Outcome::Passed;
   } catch (const posenc::ConfigError& refused) {
     said = refused.what();

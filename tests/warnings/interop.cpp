@@ -8,9 +8,11 @@
 #include <posenc/interop/gguf.hpp>
 #include <posenc/interop/gguf_file.hpp>
 #include <posenc/interop/gguf_options.hpp>
+#include <posenc/interop/gguf_rules.hpp>
 #include <posenc/interop/grid_presets.hpp>
 #include <posenc/interop/hf_config.hpp>
 #include <posenc/interop/hf_config_options.hpp>
+#include <posenc/interop/hf_widths.hpp>
 #include <posenc/interop/layer_attention.hpp>
 #include <posenc/interop/model_settings.hpp>
 #include <posenc/interop/module_settings.hpp>
