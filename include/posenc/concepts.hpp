@@ -118,12 +118,14 @@ concept TokenBias = Scalar<T> &&
 /// Queries of some heads of one sequence, whose scores a thread computes together.
 template <class T>
 struct QueryBiasBlock {
-  HeadsView<const T> q = {};         ///< attention's queries
-  Compute<T> scale = 1;              ///< factor of q k
-  Index batch = 0,                   ///< batch row of q
-      first_query = 0, queries = 0,  ///< queries, counted in the batch row of q
-      first_head = 0, heads = 0;     ///< query heads, which share a KV head
-  std::byte* scratch = nullptr;      ///< memory for scratch_bytes(), aligned to 64 bytes
+  HeadsView<const T> q = {};     ///< attention's queries
+  Compute<T> scale = 1;          ///< factor of q k
+  Index batch = 0;               ///< batch row of q
+  Index first_query = 0;         ///< first query, counted in the batch row of q
+  Index queries = 0;             ///< number of queries
+  Index first_head = 0;          ///< first query head; all heads share a KV head
+  Index heads = 0;               ///< number of query heads
+  std::byte* scratch = nullptr;  ///< memory for scratch_bytes(), aligned to 64 bytes
 };
 
 /// Queries of one head of a block, and keys of one tile.

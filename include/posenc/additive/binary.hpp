@@ -82,6 +82,7 @@ class BinaryEncoding {
   /// Returns D, the width of the embeddings.
   Index model_dim() const noexcept { return config_.model_dim; }
 
+  /// Rejects other arguments at compile time, with a message that states the rule.
   template <class...>
   void add_to(detail::RefusedCall<detail::AdditiveRule>, ...) const;
 

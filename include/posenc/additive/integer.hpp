@@ -58,6 +58,7 @@ class IntegerEncoding {
   /// Returns the settings.
   const IntegerEncodingConfig& config() const noexcept { return config_; }
 
+  /// Rejects other arguments at compile time, with a message that states the rule.
   template <class...>
   void add_to(detail::RefusedCall<detail::AdditiveRule>, ...) const;
 

@@ -88,6 +88,7 @@ class Learned {
     static_assert(std::is_const_v<X>,
                   "posenc::Learned: x must have the type of the table's elements");
   }
+  /// Rejects other arguments at compile time, with a message that states the rule.
   template <class...>
   void add_to(detail::RefusedCall<detail::AdditiveRule>, ...) const;
 

@@ -221,8 +221,10 @@ class Sinusoidal {
   /// Returns w_i, fastest first.
   const Frequencies& frequencies() const noexcept { return axis_.frequencies(); }
 
+  /// Rejects other arguments at compile time, with a message that states the rule.
   template <class...>
   void add_to(detail::RefusedCall<detail::AdditiveRule>, ...) const;
+  /// Rejects other arguments at compile time, with a message that states the rule.
   template <class...>
   void write_to(detail::RefusedCall<detail::AdditiveRule>, ...) const;
 

@@ -77,8 +77,10 @@ class Sinusoidal2d {
   /// Returns w_i of either half, fastest first.
   const Frequencies& frequencies() const noexcept { return axis_.frequencies(); }
 
+  /// Rejects other arguments at compile time, with a message that states the rule.
   template <class...>
   void add_to(detail::RefusedCall<detail::AdditiveRule>, ...) const;
+  /// Rejects other arguments at compile time, with a message that states the rule.
   template <class...>
   void write_to(detail::RefusedCall<detail::AdditiveRule>, ...) const;
 
