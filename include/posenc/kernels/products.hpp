@@ -247,7 +247,7 @@ struct PanelDotKernel {
 
 /// Weight of a masked key: -0. It changes no sum of finite numbers, and no probability is -0.
 template <class Real>
-inline constexpr Real masked_weight = Real{-0.0F};
+inline constexpr Real masked_weight = -Real{0};
 
 /// Weights that contribute nothing, even if the other factor is NaN or infinite. Marked are those
 /// equal to masked_weight.
