@@ -160,7 +160,10 @@ class Positions {
     }
     Positions p(function, Form::Table, 1, *cells, 2);
     p.kind_ = PositionKind::RowsColumns;
-    for (Index cell = 0; cell < *cells; ++cell) p.push(static_cast<double>(cell / cols));
+    for (Index cell = 0; cell < *cells; ++cell) {
+      const Index row = cell / cols;
+      p.push(static_cast<double>(row));
+    }
     for (Index cell = 0; cell < *cells; ++cell) p.push(static_cast<double>(cell % cols));
     return p;
   }
