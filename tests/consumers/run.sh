@@ -158,7 +158,9 @@ echo "-- posenc_inspect"
 run_block "$work/posenc" '--target posenc_inspect'
 grep --quiet 'Llama3Scaling: base 500000' "$work/log" || { cat "$work/log"; exit 1; }
 block text 'Llama3Scaling: base 500000' | while IFS= read -r line; do
-  grep --quiet --line-regexp --fixed-strings -e "$line" "$work/log" || { echo "posenc_inspect does not say: $line" >&2; exit 1; }
+  # A page may end a long line by an ellipsis.
+  awk -v line="$line" 'BEGIN { cut = sub(/ \.\.\.$/, "", line) } $0 == line || (cut && index($0, line) == 1) { found = 1 }
+    END { exit !found }' "$work/log" || { echo "posenc_inspect does not say: $line" >&2; exit 1; }
 done
 
 # CMake must name a missing dependency and its remedy before any other message.
