@@ -24,11 +24,11 @@ POSENC_BEGIN
 /// far as these give them. One difference: Grok 2's temperature (attention.temperature_length) is
 /// returned, as in the model's training; llama.cpp reads the key and does not apply it.
 ///
-/// Of an unknown architecture GgufOptions must state what its file does not, except the base: 10000
+/// GgufOptions must state what the file of an unknown architecture does not, except the base: 10000
 /// is llama.cpp's default for every architecture. Its windows are absent.
 ///   Throws: ConfigError that names the key, for an unknown architecture whose file and options do
-///           not state everything, an architecture whose layers this reader does not support, an unknown type of scaling,
-///           an unknown key below `<architecture>.rope` or `.attention` or elsewhere with a name
+///           not state everything, an architecture whose layers this reader does not support, an
+///           unknown type of scaling, an unknown key below `<architecture>.rope` or `.attention` or elsewhere with a name
 ///           that suggests positions, keys that contradict each other or whose meaning is
 ///           uncertain, a model without rotary encoding, and values out of range
 POSENC_DETAIL_READER ModelSettings read_gguf(const GgufFile& file, const GgufOptions& options = {});
