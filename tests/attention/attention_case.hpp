@@ -248,7 +248,9 @@ class Mask {
   Tensor values;
 
   Mask(Index batch, Index heads, Index queries, Index keys, Element value = {})
-      : values(batch, heads, queries, keys) {
+      // Extents of a mask that was omitted are negative.
+      : values((std::max)(batch, Index{0}), (std::max)(heads, Index{0}),
+               (std::max)(queries, Index{0}), (std::max)(keys, Index{0})) {
     std::fill_n(values.data(), values.size(), value);  // g++ 12 warns of setConstant() for bool
   }
 
