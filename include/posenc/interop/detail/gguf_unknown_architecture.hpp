@@ -5,8 +5,8 @@
 #include <posenc/core/error.hpp>
 #include <posenc/interop/detail/gguf_rules.hpp>
 #include <posenc/interop/detail/names.hpp>
+#include <posenc/interop/detail/unknown_model.hpp>
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -33,44 +33,25 @@ inline bool gguf_is_ordinary(std::string_view name) {
   return lists_name(gguf_ordinary_keys, name);
 }
 
-/// Returns the keys of a file that are neither understood nor named by the caller, as a list for
-/// messages.
-inline std::string gguf_foreign_keys(const GgufKeys& keys, std::string_view named) {
-  constexpr std::size_t max_shown = 16;
-  const std::string prefix = keys.full("");
-  std::string list;
-  std::size_t count = 0;
-  for (const std::string& key : keys.file().keys(prefix)) {
-    const auto name = std::string_view(key).substr(prefix.size());
-    if (gguf_is_ordinary(name) || lists_name(named, name)) continue;
-    if (++count <= max_shown) list += (list.empty() ? "'" : ", '") + std::string(name) + "'";
-  }
-  if (count > max_shown) list += " and " + std::to_string(count - max_shown) + " more";
-  return list;
-}
-
 /// Rejects an unknown architecture unless file and options state everything that its code would
 /// define.
 template <class Options>
 void gguf_require_statements(const GgufKeys& keys, const std::string& architecture,
                              const Options& options) {
-  std::string missing;
-  const auto need = [&missing](const char* option, bool is_stated) {
-    if (!is_stated) missing += (missing.empty() ? "" : ", ") + std::string(option);
-  };
-  need("pairing", options.pairing.has_value());
-  need("mrope_order", options.mrope_order || !keys.has("rope.dimension_sections"));
-  need("rotary_share", options.rotary_share || keys.has("rope.dimension_count"));
-  need("softmax_scale", options.softmax_scale || keys.real("attention.scale").value_or(0) != 0);
-  const std::string foreign = gguf_foreign_keys(keys, options.ignored_keys);
-  if (missing.empty() && foreign.empty()) return;
-  std::string advice = missing.empty() ? "" : "set in the options: " + missing;
-  if (!foreign.empty()) {
-    advice += std::string(missing.empty() ? "" : "; ") +
-              "name in ignored_keys, if they change neither positions nor scores: " + foreign;
+  RequiredStatements required;
+  required.need("pairing", options.pairing.has_value());
+  required.need("mrope_order", options.mrope_order || !keys.has("rope.dimension_sections"));
+  required.need("rotary_share", options.rotary_share || keys.has("rope.dimension_count"));
+  required.need("softmax_scale",
+                options.softmax_scale || keys.real("attention.scale").value_or(0) != 0);
+  const std::string prefix = keys.full("");
+  for (const std::string& key : keys.file().keys(prefix)) {
+    const auto name = std::string_view(key).substr(prefix.size());
+    if (!gguf_is_ordinary(name) && !lists_name(options.ignored_keys, name)) {
+      required.add_foreign_key(name);
+    }
   }
-  fail<ConfigError>(GgufKeys::function, "the architecture '", architecture,
-                    "' is unknown; to read it as a plain rotary model, ", advice);
+  required.check(GgufKeys::function, "architecture", architecture);
 }
 
 /// Rejects options that state what a known architecture defines.

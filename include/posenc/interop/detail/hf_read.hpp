@@ -10,6 +10,7 @@
 #include <posenc/interop/detail/hf_unsupported_types.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/detail/names.hpp>
+#include <posenc/interop/detail/unknown_model.hpp>
 #include <posenc/interop/hf_config_options.hpp>
 #include <posenc/interop/model_settings.hpp>
 
@@ -72,23 +73,18 @@ inline void hf_reject_options_of_unknown_types(const HfRead& read) {
 
 /// Rejects an unknown type unless file and options state everything that a class would define.
 inline void hf_require_statements(const HfRead& read) {
-  std::string missing;
-  const auto need = [&missing](const char* option, bool is_stated) {
-    if (!is_stated) missing += (missing.empty() ? "" : ", ") + std::string(option);
-  };
-  need("pairing", read.options.pairing.has_value());
-  need("mrope_order", read.options.mrope_order || hf_states_axes(read.config.object()));
-  need("rotary_share", read.options.rotary_share || hf_states_share(read.config.object()));
-  need("softmax_scale", read.options.softmax_scale.has_value());
-  const std::string foreign = hf_foreign_keys(read.config.object(), read.options.ignored_keys);
-  if (missing.empty() && foreign.empty()) return;
-  std::string advice = missing.empty() ? "" : "set in the options: " + missing;
-  if (!foreign.empty()) {
-    advice += std::string(missing.empty() ? "" : "; ") +
-              "name in ignored_keys, if they change neither positions nor scores: " + foreign;
+  const Json& config = read.config.object();
+  RequiredStatements required;
+  required.need("pairing", read.options.pairing.has_value());
+  required.need("mrope_order", read.options.mrope_order || hf_states_axes(config));
+  required.need("rotary_share", read.options.rotary_share || hf_states_share(config));
+  required.need("softmax_scale", read.options.softmax_scale.has_value());
+  for (const auto& [key, value] : config.members()) {
+    if (!hf_is_understood(key, value) && !lists_name(read.options.ignored_keys, key)) {
+      required.add_foreign_key(key);
+    }
   }
-  fail<ConfigError>(JsonKeys::function, "the model_type '", read.model.model_type,
-                    "' is unknown; to read it as a plain rotary model, ", advice);
+  required.check(JsonKeys::function, "model_type", read.model.model_type);
 }
 
 /// Begins to read a configuration.

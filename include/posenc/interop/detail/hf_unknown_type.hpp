@@ -8,8 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
-#include <string>
 #include <string_view>
 
 // Files of unknown model types: their statements, and the keys that are not understood.
@@ -60,21 +58,9 @@ inline constexpr std::string_view hf_plain_model_keys =
     "rope_traditional rotary rotary_dim rotary_emb_base rotary_emb_fraction rotary_pct "
     "rotary_percent rotary_value sliding_window use_3d_rope use_sliding_window";
 
-/// Returns the keys of a configuration of unknown type that are neither understood nor named by the
-/// caller, as a list for messages.
-inline std::string hf_foreign_keys(const Json& config, std::string_view named) {
-  constexpr std::size_t max_shown = 16;
-  std::string list;
-  std::size_t count = 0;
-  for (const auto& [key, value] : config.members()) {
-    if (value.is_null() || lists_name(hf_plain_model_keys, key) || hf_is_ordinary(key, value) ||
-        lists_name(named, key)) {
-      continue;
-    }
-    if (++count <= max_shown) list += (list.empty() ? "'" : ", '") + key + "'";
-  }
-  if (count > max_shown) list += " and " + std::to_string(count - max_shown) + " more";
-  return list;
+/// True if a key of an unknown type is understood, or concerns neither positions nor scores.
+inline bool hf_is_understood(std::string_view key, const Json& value) {
+  return value.is_null() || lists_name(hf_plain_model_keys, key) || hf_is_ordinary(key, value);
 }
 
 /// True if `states` holds for the rope dict, or for each of the dicts per layer type.
