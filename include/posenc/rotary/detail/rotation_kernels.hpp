@@ -244,6 +244,25 @@ POSENC_ALWAYS_INLINE void for_each_position(const RotationBlock<In, Out>& block,
   }
 }
 
+/// Returns the block of one token, whose heads have all pairs of the slice.
+template <Scalar In, Scalar Out>
+POSENC_ALWAYS_INLINE RotationBlock<In, Out> token_block(const In* in, Out* out, Index pairs,
+                                                        Index heads, const Compute<In>* cos,
+                                                        const Compute<In>* sin, Index in_stride,
+                                                        Index out_stride) noexcept {
+  return {.in = in,
+          .out = out,
+          .in_seq_stride = 0,
+          .in_head_stride = in_stride,
+          .out_seq_stride = 0,
+          .out_head_stride = out_stride,
+          .seq = 1,
+          .heads = heads,
+          .pair_stride = pairs,
+          .pairs = pairs,
+          .angles = {cos, sin, 0}};
+}
+
 /// A kernel that keeps cos and sin of one position in registers over all heads. A head is rotated
 /// by FullSteps steps of type Step and a last one of type Tail.
 template <class Step, class Tail, Index FullSteps>
@@ -261,17 +280,7 @@ struct ResidentAngles {
   POSENC_NOINLINE static void rotate_token(const In* in, Out* out, Index pairs, Index heads,
                                            const C* cos, const C* sin, Index in_stride,
                                            Index out_stride) noexcept {
-    rotate_inline({.in = in,
-                   .out = out,
-                   .in_seq_stride = 0,
-                   .in_head_stride = in_stride,
-                   .out_seq_stride = 0,
-                   .out_head_stride = out_stride,
-                   .seq = 1,
-                   .heads = heads,
-                   .pair_stride = pairs,
-                   .pairs = pairs,
-                   .angles = {cos, sin, 0}});
+    rotate_inline(token_block(in, out, pairs, heads, cos, sin, in_stride, out_stride));
   }
 
  private:
@@ -356,17 +365,7 @@ struct GroupedHeads {
   POSENC_NOINLINE static void rotate_token(const In* in, Out* out, Index pairs, Index heads,
                                            const C* cos, const C* sin, Index in_stride,
                                            Index out_stride) noexcept {
-    rotate({.in = in,
-            .out = out,
-            .in_seq_stride = 0,
-            .in_head_stride = in_stride,
-            .out_seq_stride = 0,
-            .out_head_stride = out_stride,
-            .seq = 1,
-            .heads = heads,
-            .pair_stride = pairs,
-            .pairs = pairs,
-            .angles = {cos, sin, 0}});
+    rotate(token_block(in, out, pairs, heads, cos, sin, in_stride, out_stride));
   }
 
  private:
