@@ -110,7 +110,7 @@ class ForwardSchedule {
   }
 
   /// Computes block n by split-K. Threads compute num_splits tiles at a time, each with a softmax
-  /// state of its own. The states are then merged in key order, with the bits of run_block().
+  /// state of its own. The states are then merged in key order, with the bits of Worker::run().
   void run_split_k(Index n, Cursor& cursor, Index num_splits, ScratchArenas& workspace) const {
     ArenaAllocator allocator(workspace.arena(0));
     Worker shared(call_, allocator);

@@ -64,10 +64,7 @@ class TensorKvSource {
     Stored* values;
   };
 
-  TensorKvSource(HeadsView<const S> k, HeadsView<const S> v) : k_(k), v_(v) {
-    // The stride of a single key may be any number, and prefetches add it to addresses.
-    if (k_.seq == 1) k_.seq_stride = v_.seq_stride = 0;
-  }
+  TensorKvSource(HeadsView<const S> k, HeadsView<const S> v) : k_(k), v_(v) {}
 
   Index heads() const noexcept { return k_.heads; }
   StoredKeyRanges stored() const noexcept { return StoredKeyRanges(k_.seq); }
