@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Model types, pairing and widths of config.json.
+#include "hf_file.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
 #include <posenc/interop/hf_config_options.hpp>
@@ -14,19 +15,10 @@ using nlohmann::json;
 using posenc::PairingKind;
 using posenc::read_hf_config;
 using posenc::Unscaled;
+using support::hf::rotary_config;
+using support::hf::with;
 
 namespace {
-
-json config(const char* model_type = "llama") {
-  return {{"model_type", model_type},        {"hidden_size", 4096},
-          {"num_attention_heads", 32},       {"num_hidden_layers", 12},
-          {"max_position_embeddings", 4096}, {"rope_theta", 10000.0}};
-}
-
-json with(json changed, const json& more) {
-  changed.update(more);
-  return changed;
-}
 
 template <class Rule>
 Rule rule_of(const json& of) {
@@ -38,19 +30,20 @@ Rule rule_of(const json& of) {
 TEST_CASE("model_type: decides the pairing", "[interop]") {
   const auto pairing = [](const json& of) { return rotary(read_hf_config(of)).pairing; };
   for (const char* name : {"llama", "mistral", "qwen2", "gemma", "phi", "gpt_neox", "glm4_moe"}) {
-    CHECK(pairing(config(name)) == PairingKind::HalfRotate);
+    CHECK(pairing(rotary_config(name)) == PairingKind::HalfRotate);
   }
   for (const char* name : {"glm", "glm4", "ernie4_5"}) {
-    CHECK(pairing(config(name)) == PairingKind::Interleaved);
+    CHECK(pairing(rotary_config(name)) == PairingKind::Interleaved);
   }
-  CHECK(pairing(with(config("cohere"), {{"rope_theta", 10000}})) == PairingKind::Interleaved);
-  CHECK(rotary(read_hf_config(config("x"), {.pairing = PairingKind::Interleaved,
-                                            .rotary_share = 1,
-                                            .softmax_scale = 0.125}))
-            .pairing == PairingKind::Interleaved);
-  CHECK(rotary(read_hf_config(config(), {.pairing = PairingKind::Interleaved})).pairing ==
+  CHECK(pairing(with(rotary_config("cohere"), {{"rope_theta", 10000}})) ==
         PairingKind::Interleaved);
-  auto nameless = config();
+  CHECK(rotary(read_hf_config(rotary_config("x"), {.pairing = PairingKind::Interleaved,
+                                                   .rotary_share = 1,
+                                                   .softmax_scale = 0.125}))
+            .pairing == PairingKind::Interleaved);
+  CHECK(rotary(read_hf_config(rotary_config(), {.pairing = PairingKind::Interleaved})).pairing ==
+        PairingKind::Interleaved);
+  auto nameless = rotary_config();
   nameless.erase("model_type");
   CHECK(rotary(read_hf_config(
                    nameless,
@@ -59,17 +52,18 @@ TEST_CASE("model_type: decides the pairing", "[interop]") {
 }
 
 TEST_CASE("read_hf_config widths: names of widths", "[interop]") {
-  CHECK(rotary(read_hf_config(config())).head_dim == 128);
-  CHECK(rotary(read_hf_config(with(config(), {{"head_dim", 64}}))).head_dim == 64);
-  CHECK(rotary(read_hf_config(with(config(), {{"head_dim", nullptr}}))).head_dim == 128);
-  CHECK(rotary(read_hf_config(config("gemma"))).head_dim == 256);
-  CHECK(rule_of<Unscaled>(with(config(), {{"partial_rotary_factor", 0.25}})).rotary_dim == 32);
-  CHECK(rule_of<Unscaled>(with(config(), {{"rotary_pct", 0.5}})).rotary_dim == 64);
-  CHECK(rule_of<Unscaled>(with(config(), {{"rotary_dim", 48}})).rotary_dim == 48);
-  CHECK(rule_of<Unscaled>(config("phi")).rotary_dim == 64);
-  CHECK(rule_of<Unscaled>(config("gpt_neox")).rotary_dim == 32);
+  CHECK(rotary(read_hf_config(rotary_config())).head_dim == 128);
+  CHECK(rotary(read_hf_config(with(rotary_config(), {{"head_dim", 64}}))).head_dim == 64);
+  CHECK(rotary(read_hf_config(with(rotary_config(), {{"head_dim", nullptr}}))).head_dim == 128);
+  CHECK(rotary(read_hf_config(rotary_config("gemma"))).head_dim == 256);
+  CHECK(rule_of<Unscaled>(with(rotary_config(), {{"partial_rotary_factor", 0.25}})).rotary_dim ==
+        32);
+  CHECK(rule_of<Unscaled>(with(rotary_config(), {{"rotary_pct", 0.5}})).rotary_dim == 64);
+  CHECK(rule_of<Unscaled>(with(rotary_config(), {{"rotary_dim", 48}})).rotary_dim == 48);
+  CHECK(rule_of<Unscaled>(rotary_config("phi")).rotary_dim == 64);
+  CHECK(rule_of<Unscaled>(rotary_config("gpt_neox")).rotary_dim == 32);
   for (const char* key : {"max_seq_len", "n_positions", "seq_length"}) {
-    auto other = config();
+    auto other = rotary_config();
     other.erase("max_position_embeddings");
     other[key] = 77;
     CHECK(read_hf_config(other).trained_length == 77);
@@ -86,10 +80,10 @@ TEST_CASE("partial_rotary_factor: a share beyond the head is rejected in every p
                        {"qk_rope_head_dim", 64},
                        {"v_head_dim", 64},
                        {"rope_parameters", turned}};
-  for (const json& of : {with(config(), {{"partial_rotary_factor", 1e300}}),
-                         with(config("deepseek_v4"), {{"partial_rotary_factor", 1e300}}),
-                         with(config("deepseek_v4"), {{"rope_parameters", nested}}),
-                         with(config("mistral4"), latent)}) {
+  for (const json& of : {with(rotary_config(), {{"partial_rotary_factor", 1e300}}),
+                         with(rotary_config("deepseek_v4"), {{"partial_rotary_factor", 1e300}}),
+                         with(rotary_config("deepseek_v4"), {{"rope_parameters", nested}}),
+                         with(rotary_config("mistral4"), latent)}) {
     INFO(of.dump());
     CHECK_THROWS_MATCHES(read_hf_config(of), posenc::ConfigError,
                          Catch::Matchers::Message("posenc::read_hf_config: partial_rotary_factor "

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // config.json in old and new style is read as the settings with which transformers runs the model.
+#include "hf_file.hpp"
 #include "interop/settings.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
@@ -20,19 +21,10 @@ using posenc::RotarySettings;
 using posenc::Unscaled;
 using posenc::YarnScaling;
 using support::difference;
+using support::hf::rotary_config;
+using support::hf::with;
 
 namespace {
-
-json config(const char* model_type = "llama") {
-  return {{"model_type", model_type},        {"hidden_size", 4096},
-          {"num_attention_heads", 32},       {"num_hidden_layers", 12},
-          {"max_position_embeddings", 4096}, {"rope_theta", 10000.0}};
-}
-
-json with(json changed, const json& more) {
-  if (!more.is_null()) changed.update(more);
-  return changed;
-}
 
 template <class Rule>
 Rule rule_of(const json& of) {
@@ -41,7 +33,7 @@ Rule rule_of(const json& of) {
 
 template <class Rule>
 Rule scaled(const json& dict, const char* model_type = "llama") {
-  return rule_of<Rule>(with(config(model_type), {{"rope_scaling", dict}}));
+  return rule_of<Rule>(with(rotary_config(model_type), {{"rope_scaling", dict}}));
 }
 
 const Unscaled& unscaled(const ModelSettings& model, const char* layer_type) {
@@ -51,7 +43,7 @@ const Unscaled& unscaled(const ModelSettings& model, const char* layer_type) {
 }  // namespace
 
 TEST_CASE("rope_theta: sought in the dict, beside it, and in the class", "[interop]") {
-  auto bare = config();
+  auto bare = rotary_config();
   bare.erase("rope_theta");
   CHECK(rule_of<Unscaled>(bare).base == 10000);
   CHECK(rule_of<Unscaled>(with(bare, {{"rotary_emb_base", 5000}})).base == 5000);
@@ -122,16 +114,16 @@ TEST_CASE("read_hf_config: YaRN's factors mean what transformers and vLLM mean",
 TEST_CASE("mscale_all_dim: enters the softmax scale of MLA models alone", "[interop]") {
   const json dict = {{"type", "yarn"}, {"factor", 40}, {"mscale", 1.0}, {"mscale_all_dim", 1.0}};
   const json widths = {{"qk_nope_head_dim", 128}, {"qk_rope_head_dim", 64}, {"rope_scaling", dict}};
-  const auto deepseek = read_hf_config(with(config("deepseek_v3"), widths));
+  const auto deepseek = read_hf_config(with(rotary_config("deepseek_v3"), widths));
   CHECK(frequencies(rotary(deepseek)).softmax_scale_multiplier() == Approx(1.8739).epsilon(1e-4));
   CHECK(rotary(deepseek).rotary_offset == 128);
   CHECK(rotary(deepseek).head_dim == 192);
   CHECK(rotary(deepseek).pairing == PairingKind::Interleaved);
-  const auto halves =
-      read_hf_config(with(with(config("deepseek_v3"), widths), {{"rope_interleave", false}}));
+  const auto halves = read_hf_config(
+      with(with(rotary_config("deepseek_v3"), widths), {{"rope_interleave", false}}));
   CHECK(rotary(halves).pairing == PairingKind::HalfRotate);
   const auto named =
-      read_hf_config(with(with(config("deepseek_v3"), widths), {{"rope_interleave", false}}),
+      read_hf_config(with(with(rotary_config("deepseek_v3"), widths), {{"rope_interleave", false}}),
                      {.pairing = PairingKind::Interleaved});
   CHECK(rotary(named).pairing == PairingKind::Interleaved);
   const auto plain = frequencies(scaled<YarnScaling>(dict, "ministral3"));
@@ -144,7 +136,8 @@ TEST_CASE("read_hf_config: LongRoPE's factor is sought in four places", "[intero
   const json base = {{"type", "longrope"}, {"short_factor", divisors}, {"long_factor", divisors}};
   const auto read = [&](const json& more, const json& beside = {}) {
     return std::get<posenc::LongRopeScaling>(
-        rotary(read_hf_config(with(with(config(), {{"rope_scaling", with(base, more)}}), beside)))
+        rotary(read_hf_config(
+                   with(with(rotary_config(), {{"rope_scaling", with(base, more)}}), beside)))
             .rule);
   };
   CHECK(read({}).factor == 1);
@@ -159,8 +152,8 @@ TEST_CASE("read_hf_config: LongRoPE's factor is sought in four places", "[intero
 }
 
 TEST_CASE("rope_parameters: equal the older rope_scaling", "[interop]") {
-  json old = with(config(), {{"rope_scaling", {{"type", "yarn"}, {"factor", 4}}}});
-  json current = config();
+  json old = with(rotary_config(), {{"rope_scaling", {{"type", "yarn"}, {"factor", 4}}}});
+  json current = rotary_config();
   current.erase("rope_theta");
   current["rope_parameters"] = {{"rope_type", "yarn"}, {"factor", 4}, {"rope_theta", 10000.0}};
   CHECK(difference(read_hf_config(old), read_hf_config(current)) == "");
@@ -171,7 +164,7 @@ TEST_CASE("rope_parameters: equal the older rope_scaling", "[interop]") {
 }
 
 TEST_CASE("rope_parameters: one dict per layer type", "[interop]") {
-  auto gemma = config("gemma3_text");
+  auto gemma = rotary_config("gemma3_text");
   gemma.erase("rope_theta");
   const auto by_class = read_hf_config(gemma);
   CHECK(unscaled(by_class, "full_attention").base == 1000000);
@@ -186,7 +179,7 @@ TEST_CASE("rope_parameters: one dict per layer type", "[interop]") {
   CHECK(difference(read_hf_config(nested), by_class) == "");
 
   // Layer types that are unknown to transformers are kept by name.
-  auto own = config("qwen3");
+  auto own = rotary_config("qwen3");
   own.erase("rope_theta");
   own["num_hidden_layers"] = 2;
   own["layer_types"] = {"near", "far"};
@@ -196,7 +189,7 @@ TEST_CASE("rope_parameters: one dict per layer type", "[interop]") {
 }
 
 TEST_CASE("read_hf_config: models whose layers differ", "[interop]") {
-  auto modern = config("modernbert");
+  auto modern = rotary_config("modernbert");
   modern.erase("rope_theta");
   modern["local_rope_theta"] = 9000;
   const auto bert = read_hf_config(modern);
@@ -206,31 +199,31 @@ TEST_CASE("read_hf_config: models whose layers differ", "[interop]") {
   CHECK(bert.layer_types[1] == "sliding_attention");
 
   const auto olmo = read_hf_config(
-      with(config("olmo3"), {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 8}}}}));
+      with(rotary_config("olmo3"), {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 8}}}}));
   CHECK(std::holds_alternative<YarnScaling>(rotary(olmo, "full_attention").rule));
   CHECK(unscaled(olmo, "sliding_attention").base == 10000);
 
-  const auto cohere = read_hf_config(config("cohere2"));
+  const auto cohere = read_hf_config(rotary_config("cohere2"));
   CHECK(rotary_of_layer(cohere, 3) == nullptr);
   CHECK(rotary_of_layer(cohere, 2) == &rotary(cohere));
 
-  const json llama4 =
-      with(config("llama4_text"), {{"num_hidden_layers", 4}, {"no_rope_layers", {1, 1, 1, 0}}});
+  const json llama4 = with(rotary_config("llama4_text"),
+                           {{"num_hidden_layers", 4}, {"no_rope_layers", {1, 1, 1, 0}}});
   CHECK(read_hf_config(llama4).layers_without_rotary == std::vector<Index>{3});
-  CHECK(read_hf_config(config("llama4_text")).layers_without_rotary ==
+  CHECK(read_hf_config(rotary_config("llama4_text")).layers_without_rotary ==
         std::vector<Index>{3, 7, 11});
 
   const json exaone =
-      with(config("exaone4"), {{"num_hidden_layers", 2},
-                               {"sliding_window", 4096},
-                               {"layer_types", {"sliding_attention", "full_attention"}}});
+      with(rotary_config("exaone4"), {{"num_hidden_layers", 2},
+                                      {"sliding_window", 4096},
+                                      {"layer_types", {"sliding_attention", "full_attention"}}});
   CHECK(rotary_of_layer(read_hf_config(exaone), 1) == nullptr);
-  CHECK(rotary_of_layer(read_hf_config(config("exaone4")), 1) != nullptr);
+  CHECK(rotary_of_layer(read_hf_config(rotary_config("exaone4")), 1) != nullptr);
 }
 
 TEST_CASE("read_hf_config: axes of vision-language models", "[interop]") {
   const auto axes = [](const char* model_type, const json& dict) {
-    const auto model = read_hf_config(with(config(model_type), {{"rope_scaling", dict}}));
+    const auto model = read_hf_config(with(rotary_config(model_type), {{"rope_scaling", dict}}));
     return rotary(model).axes;
   };
   CHECK(axes("qwen2_vl",
@@ -248,16 +241,16 @@ TEST_CASE("read_hf_config: axes of vision-language models", "[interop]") {
 }
 
 TEST_CASE("read_hf_config: models with a softmax scale of their own", "[interop]") {
-  CHECK_FALSE(read_hf_config(config()).softmax_scale);
-  CHECK(read_hf_config(with(config("gemma2"), {{"query_pre_attn_scalar", 144}})).softmax_scale ==
-        1 / 12.0);
-  CHECK(read_hf_config(with(config("granite"), {{"attention_multiplier", 0.0078125}}))
+  CHECK_FALSE(read_hf_config(rotary_config()).softmax_scale);
+  CHECK(read_hf_config(with(rotary_config("gemma2"), {{"query_pre_attn_scalar", 144}}))
+            .softmax_scale == 1 / 12.0);
+  CHECK(read_hf_config(with(rotary_config("granite"), {{"attention_multiplier", 0.0078125}}))
             .softmax_scale == 0.0078125);
 }
 
 TEST_CASE("read_hf_config: ChatGLM rotates half of the head by one id, or both by two",
           "[interop]") {
-  auto glm = config("chatglm");
+  auto glm = rotary_config("chatglm");
   glm.erase("rope_theta");
   const auto two = read_hf_config(with(glm, {{"rope_ratio", 500}}));
   CHECK(std::get<Unscaled>(rotary(two).rule).base == 5000000);

@@ -24,11 +24,7 @@ using posenc::Unscaled;
 using posenc::YarnScaling;
 using support::hf::check_rejected;
 using support::hf::config;
-
-json with(json base, const json& more) {
-  base.update(more);
-  return base;
-}
+using support::hf::with;
 
 const std::string fourier =
     "Fourier series (FoPE): sums of sines and cosines, with coefficients in ";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Layers with rotary encoding, and the defaults of classes.
+#include "hf_file.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/hf_config.hpp>
 
@@ -18,16 +19,9 @@ using posenc::Index;
 using posenc::ModelSettings;
 using posenc::read_hf_config;
 using posenc::Unscaled;
+using support::hf::rotary_config;
 
 namespace {
-
-json config(const char* model_type, const json& more = json::object()) {
-  json result = {{"model_type", model_type},        {"hidden_size", 4096},
-                 {"num_attention_heads", 32},       {"num_hidden_layers", 12},
-                 {"max_position_embeddings", 4096}, {"rope_theta", 10000.0}};
-  result.update(more);
-  return result;
-}
 
 json without(json changed, std::initializer_list<const char*> keys) {
   for (const char* key : keys) changed.erase(key);
@@ -63,16 +57,16 @@ const std::vector<Index> all_but_every_fourth{0, 1, 2, 4, 5, 6, 8, 9, 10};
 }  // namespace
 
 TEST_CASE("read_hf_config layers: linear attention has no rotation", "[interop]") {
-  CHECK(layers_without_rotary(config("qwen3_next")) == all_but_every_fourth);
-  CHECK(layers_without_rotary(config("qwen3_next", {{"full_attention_interval", 6}})) ==
+  CHECK(layers_without_rotary(rotary_config("qwen3_next")) == all_but_every_fourth);
+  CHECK(layers_without_rotary(rotary_config("qwen3_next", {{"full_attention_interval", 6}})) ==
         std::vector<Index>{0, 1, 2, 3, 4, 6, 7, 8, 9, 10});
   const json dict = {{"rope_parameters", {{"rope_theta", 1e7}, {"mrope_section", {11, 11, 10}}}}};
-  const json visual = without(config("qwen3_5_text", dict), {"rope_theta"});
+  const json visual = without(rotary_config("qwen3_5_text", dict), {"rope_theta"});
   CHECK(layers_without_rotary(visual) == all_but_every_fourth);
   CHECK(rotary(read_hf_config(visual)).head_dim == 256);
   CHECK(rotary_dim(rotary(read_hf_config(visual))) == 64);
 
-  json listed = config("qwen3_next");
+  json listed = rotary_config("qwen3_next");
   listed["layer_types"] = json::array();
   for (int i = 0; i < 12; ++i) {
     listed["layer_types"].push_back(i < 2 ? "full_attention" : "linear_attention");
@@ -87,19 +81,21 @@ TEST_CASE(
     "read_hf_config layers: layers that attend to images, convolutions and the like have no "
     "rotation",
     "[interop]") {
-  const json mllama = config("mllama_text_model", {{"cross_attention_layers", {8, 3}}});
+  const json mllama = rotary_config("mllama_text_model", {{"cross_attention_layers", {8, 3}}});
   CHECK(layers_without_rotary(mllama) == std::vector<Index>{3, 8});
   CHECK(read_hf_config(mllama).layer_types[3] == "cross_attention");
   CHECK(layers_without_rotary(without(mllama, {"num_hidden_layers"})) == std::vector<Index>{3, 8});
-  check_rejected(config("mllama_text_model"), "the configuration must have cross_attention_layers");
-  check_rejected(config("mllama_text_model", {{"cross_attention_layers", {12}}}),
+  check_rejected(rotary_config("mllama_text_model"),
+                 "the configuration must have cross_attention_layers");
+  check_rejected(rotary_config("mllama_text_model", {{"cross_attention_layers", {12}}}),
                  "'cross_attention_layers' in the configuration must list existing layers");
 
-  CHECK(layers_without_rotary(config("lfm2", {{"full_attn_idxs", {2, 5, 8, 10}}})) ==
+  CHECK(layers_without_rotary(rotary_config("lfm2", {{"full_attn_idxs", {2, 5, 8, 10}}})) ==
         std::vector<Index>{0, 1, 3, 4, 6, 7, 9, 11});
-  CHECK(base_of(without(config("lfm2", {{"full_attn_idxs", {2}}, {"theta", 5000}}), {"rope_theta"}),
+  CHECK(base_of(without(rotary_config("lfm2", {{"full_attn_idxs", {2}}, {"theta", 5000}}),
+                        {"rope_theta"}),
                 2) == 5000);
-  json types = config("lfm2", {{"num_hidden_layers", 2}});
+  json types = rotary_config("lfm2", {{"num_hidden_layers", 2}});
   types["layer_types"] = {"conv", "full_attention"};
   CHECK(rotary_of_layer(read_hf_config(types), 0) == nullptr);
   CHECK(rotary_of_layer(read_hf_config(types), 1) != nullptr);
@@ -107,11 +103,12 @@ TEST_CASE(
 
 TEST_CASE("read_hf_config layers: EXAONE 4 rotates in local layers alone, if there are any",
           "[interop]") {
-  CHECK(layers_without_rotary(config("exaone4")) == std::vector<Index>{3, 7, 11});
-  CHECK(layers_without_rotary(config("exaone4", {{"sliding_window", nullptr}})).empty());
-  CHECK(layers_without_rotary(config("exaone4", {{"sliding_window_pattern", 2}})) ==
+  CHECK(layers_without_rotary(rotary_config("exaone4")) == std::vector<Index>{3, 7, 11});
+  CHECK(layers_without_rotary(rotary_config("exaone4", {{"sliding_window", nullptr}})).empty());
+  CHECK(layers_without_rotary(rotary_config("exaone4", {{"sliding_window_pattern", 2}})) ==
         std::vector<Index>{1, 3, 5, 7, 9, 11});
-  json letters = config("exaone4", {{"num_hidden_layers", 3}, {"sliding_window_pattern", "LG"}});
+  json letters =
+      rotary_config("exaone4", {{"num_hidden_layers", 3}, {"sliding_window_pattern", "LG"}});
   check_rejected(letters, "the configuration must have layer_types");
   letters["layer_types"] = {"sliding_attention", "full_attention", "full_attention"};
   CHECK(read_hf_config(letters).layer_types.size() == 3);  // the last layer may be global
@@ -121,23 +118,23 @@ TEST_CASE("read_hf_config layers: EXAONE 4 rotates in local layers alone, if the
 }
 
 TEST_CASE("read_hf_config layers: global layers are the last of their period", "[interop]") {
-  CHECK(base_of(config("gemma3_text", {{"sliding_window_pattern", 4}}), 3) == 10000);
+  CHECK(base_of(rotary_config("gemma3_text", {{"sliding_window_pattern", 4}}), 3) == 10000);
   const json gemma =
-      without(config("gemma3_text", {{"sliding_window_pattern", 4}}), {"rope_theta"});
+      without(rotary_config("gemma3_text", {{"sliding_window_pattern", 4}}), {"rope_theta"});
   CHECK(base_of(gemma, 3) == 1000000);
   CHECK(base_of(gemma, 1) == 10000);
-  const json small = without(config("gemma3n_text"), {"rope_theta"});
+  const json small = without(rotary_config("gemma3n_text"), {"rope_theta"});
   CHECK(base_of(small, 4) == 1000000);
   CHECK(base_of(small, 5) == 10000);
-  CHECK(layers_without_rotary(
-            config("cohere2", {{"layer_switch", 4}, {"position_embedding_type", "rope_gptj"}})) ==
+  CHECK(layers_without_rotary(rotary_config(
+            "cohere2", {{"layer_switch", 4}, {"position_embedding_type", "rope_gptj"}})) ==
         std::vector<Index>{3, 7, 11});
-  check_rejected(config("cohere2", {{"layer_switch", 3}}),
+  check_rejected(rotary_config("cohere2", {{"layer_switch", 3}}),
                  "'layer_switch' in the configuration contradicts the pattern of layers");
 }
 
 TEST_CASE("read_hf_config layers: types that a model does not have are rejected", "[interop]") {
-  json odd = config("llama", {{"num_hidden_layers", 2}});
+  json odd = rotary_config("llama", {{"num_hidden_layers", 2}});
   odd["layer_types"] = {"full_attention", "linear_attention"};
   check_rejected(
       odd,
@@ -171,11 +168,11 @@ TEST_CASE("read_hf_config layers: frequencies need no number of layers", "[inter
 }
 
 TEST_CASE("read_hf_config layers: what a file leaves out is what its class has", "[interop]") {
-  check_rejected(config("esm"), "this 'esm' has no rotary encoding");
-  CHECK(rotary(read_hf_config(config("esm", {{"position_embedding_type", "rotary"}}))).head_dim ==
-        128);
-  const json modern =
-      without(config("modernbert", {{"position_embedding_type", "absolute"}}), {"rope_theta"});
+  check_rejected(rotary_config("esm"), "this 'esm' has no rotary encoding");
+  CHECK(rotary(read_hf_config(rotary_config("esm", {{"position_embedding_type", "rotary"}})))
+            .head_dim == 128);
+  const json modern = without(
+      rotary_config("modernbert", {{"position_embedding_type", "absolute"}}), {"rope_theta"});
   CHECK(base_of(modern, 0) == 160000);
   CHECK(base_of(modern, 1) == 10000);
   json null = modern;
@@ -201,30 +198,31 @@ TEST_CASE("read_hf_config layers: what a file leaves out is what its class has",
       json{{"model_type", "gpt_oss"}, {"rope_scaling", nullptr}},
       "'rope_scaling' in the configuration is null, which releases of the class read differently");
   check_rejected(
-      config("ministral3"),
+      rotary_config("ministral3"),
       "the configuration must have rope_parameters: the class of 'ministral3' scales by default");
   const std::vector<double> divisors(64, 2);
-  const auto phi = read_hf_config(config(
+  const auto phi = read_hf_config(rotary_config(
       "phi3", {{"max_position_embeddings", 131072},
                {"rope_scaling",
                 {{"type", "longrope"}, {"short_factor", divisors}, {"long_factor", divisors}}}}));
   CHECK(std::get<posenc::LongRopeScaling>(rotary(phi).rule).original_max_position == 4096);
-  const json first = without(config("chatglm", {{"inner_hidden_size", 16384}}), {"rope_theta"});
+  const json first =
+      without(rotary_config("chatglm", {{"inner_hidden_size", 16384}}), {"rope_theta"});
   CHECK(rotary(read_hf_config(first)).chatglm_halves);
 }
 
 TEST_CASE("read_hf_config layers: dicts by type of layer are for all types of the model",
           "[interop]") {
   const json plain = {{"rope_type", "default"}, {"rope_theta", 10000.0}};
-  check_rejected(config("gemma3_text", {{"rope_parameters", {{"full_attention", plain}}}}),
+  check_rejected(rotary_config("gemma3_text", {{"rope_parameters", {{"full_attention", plain}}}}),
                  "'rope_parameters' in the configuration must have sliding_attention");
   check_rejected(
-      config("llama4_text",
-             {{"rope_parameters", {{"full_attention", plain}, {"chunked_attention", plain}}}}),
+      rotary_config("llama4_text", {{"rope_parameters",
+                                     {{"full_attention", plain}, {"chunked_attention", plain}}}}),
       "'rope_parameters' in the configuration has a dict per type of layer, but this model's "
       "layers share one");
   check_rejected(
-      without(config("gemma4_text", {{"rope_parameters", plain}}), {"rope_theta"}),
+      without(rotary_config("gemma4_text", {{"rope_parameters", plain}}), {"rope_theta"}),
       "'rope_parameters' in the configuration must have a dict for each type of layer in this "
       "model");
 }
@@ -233,11 +231,11 @@ TEST_CASE("read_hf_config layers: YaRN whose ends cross is read as Hugging Face 
           "[interop]") {
   const json dict = {
       {"rope_type", "yarn"}, {"factor", 16}, {"original_max_position_embeddings", 4}};
-  const auto model = read_hf_config(config("llama", {{"rope_scaling", dict}}));
+  const auto model = read_hf_config(rotary_config("llama", {{"rope_scaling", dict}}));
   const auto plain = frequencies(Unscaled{.rotary_dim = 128, .base = 10000});
   CHECK(frequencies(rotary(model)).inv_freq() == plain.inv_freq());
   const json dynamic = {{"type", "dynamic-yarn"}, {"original_max_position_embeddings", 4}};
-  const auto growing = read_hf_config(config("llama", {{"rope_scaling", dynamic}}));
+  const auto growing = read_hf_config(rotary_config("llama", {{"rope_scaling", dynamic}}));
   CHECK(frequencies(rotary(growing), 64).inv_freq() == plain.inv_freq());
 }
 

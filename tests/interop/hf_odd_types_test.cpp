@@ -26,16 +26,12 @@ using posenc::WindowKind;
 using posenc::YarnScaling;
 using support::hf::check_rejected;
 using support::hf::config;
+using support::hf::with;
 
 const json latent = {{"qk_nope_head_dim", 128},
                      {"qk_rope_head_dim", 64},
                      {"v_head_dim", 128},
                      {"kv_lora_rank", 512}};
-
-json with(json base, const json& more) {
-  base.update(more);
-  return base;
-}
 
 double base_of(const posenc::RotarySettings& settings) {
   return std::get<Unscaled>(settings.rule).base;
