@@ -171,7 +171,8 @@ struct AnyCache {
 ///             the longest sequence]
 ///   Causal:   use Causal::BottomRight for decoding: the last query is aligned with the last key of
 ///             its sequence
-///   Ring:     options.window must not reach evicted keys
+///   Ring:     the window of every query must begin at or after the first key that the cache holds,
+///             else ConfigError
 ///   Device:   as for attention() over tensors
 ///   Throws:   ShapeError, ConfigError, PositionError, before anything is written. Without
 ///             options.query_starts also ShapeError if a sequence with queries has no keys, or fewer

@@ -199,8 +199,8 @@ class Oscillator {
   AnglePolicy policy_ = AnglePolicy::Exact;
 };
 
-// Outside of the class, because functions in it are inline, and a declared instantiation of an
-// inline function is compiled nevertheless.
+// Defined outside of the class: a function that is defined in a class is inline, and compilers
+// compile inline functions even if an `extern template` says that another file has them.
 template <class Tier, std::floating_point T>
 void Oscillator::cos_sin_row(const double* positions, bool is_shared, Index first, Index count,
                              double factor, T* cos_row, T* sin_row) const noexcept {
