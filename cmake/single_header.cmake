@@ -178,7 +178,7 @@ ${body}
   message(STATUS "${name}: ${size} bytes, SHA-256 ${sum}")
 endfunction()
 
-# The rooms of rotation, as without_eigen.hpp lists them.
+# The folders of rotation, as without_eigen.hpp lists them.
 file(STRINGS "${SOURCE_DIR}/include/posenc/without_eigen.hpp" includes
      REGEX "^#include <posenc/(concepts\\.hpp|(core|simd|tensor|frequency|rotary)/)")
 list(JOIN includes "\n" includes)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Sphinx extension: pages of posenc's headers, of its rooms and of all names, and their entries in the search.
+"""Sphinx extension: pages of posenc's headers, of its folders and of all names, and their entries in the search.
 
     posenc-header:: rotary/rope.hpp     all public names of a header
-    posenc-room:: rotary                the headers of a room, with their names
+    posenc-room:: rotary                the headers of a folder, with their names
     posenc-names::                      all names, alphabetically
 """
 import posixpath

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Measures which lines and branches of include/ the tests run, room by room, with clang++ and llvm-cov:
+# Measures which lines and branches of include/ the tests run, folder by folder, with clang++ and llvm-cov:
 #
 #   tests/coverage/run.sh <build folder> [<target>...]    by default all tests; targets name some, as test_rotary
 #
-# Writes <build folder>/coverage/rooms.csv (room, lines, covered lines, branches, covered branches), and uncovered.txt, which
+# Writes <build folder>/coverage/folders.csv (folder, lines, covered lines, branches, covered branches), and uncovered.txt, which
 # lists each line that no test runs. Takes some 40 minutes on two cores. Code that only other processors compile counts as
 # absent, not as uncovered.
 set -euo pipefail
@@ -31,7 +31,7 @@ cmake -S "$source_dir" --preset test -B "$build" -D CMAKE_CXX_COMPILER=clang++ -
   -D CMAKE_CXX_FLAGS_DEBUG="-O0 -fprofile-instr-generate -fcoverage-mapping" >"$build.log"
 cmake --build "$build" ${targets[0]:+--target "${targets[@]}"}
 
-# Programs merge what they count into a file each, so that thousands of runs need little room.
+# Programs merge what they count into a file each, so that thousands of runs need little space.
 rm -rf "$build/profiles"
 export LLVM_PROFILE_FILE="$build/profiles/%2m.profraw"
 if ((${#targets[@]} > 0)); then
@@ -48,4 +48,4 @@ while IFS= read -r program; do objects+=(-object "$program"); done < <(
 export_as() { "$cov" export "${objects[@]:1}" -instr-profile "$build/all.profdata" -format="$1" "${@:2}" "$source_dir/include"; }
 export_as lcov >"$build/all.lcov"
 export_as text -skip-functions >"$build/all.json"
-python3 "$here/rooms.py" "$build/all.lcov" "$build/all.json" "$source_dir/include/posenc" "$build"
+python3 "$here/folders.py" "$build/all.lcov" "$build/all.json" "$source_dir/include/posenc" "$build"

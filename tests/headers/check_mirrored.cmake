@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Tests mirror headers: cmake -D INCLUDE_DIR=<repository>/include -D TESTS_DIR=<repository>/tests -P check_mirrored.cmake
 #
-# Every public header of a room must have a test of its name, tests/<room>/<header>_test.cpp. kernels/ has no public
+# Every public header of a folder must have a test of its name, tests/<folder>/<header>_test.cpp. kernels/ has no public
 # header. A header whose second line says that it is an earlier release's name of another needs none.
 
 cmake_minimum_required(VERSION 3.23)

@@ -83,7 +83,7 @@ def main():
     for list_name in ("RESULTS", "EQUIVALENT"):
         for n, line in enumerate((HERE / list_name).read_text().splitlines(), 1):
             columns = line.split("\t")
-            if line.startswith("#") or columns[0] == "room":
+            if line.startswith("#") or columns[0] == "folder":
                 continue
             name = columns[1] if list_name == "RESULTS" else columns[0]
             fault = fault_of(name, files)

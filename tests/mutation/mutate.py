@@ -41,7 +41,7 @@ COMMUTATIVE = re.compile(r"(std::|detail::|posenc::)*(mul_add|fma|min|max|two_su
                          r"swap|rows_overlap|equal|hypot)(<.*>)?$|\(std::(min|max)\)$|"
                          r"_mm\w*_(xor|and|or|add|mul|min|max|fn?madd|fn?msub)_\w+$")
 
-Mutant = collections.namedtuple("Mutant", "number name room file line")
+Mutant = collections.namedtuple("Mutant", "number name folder file line")
 
 
 class Point:
@@ -69,7 +69,7 @@ class Finder:
         return self.texts[file]
 
     def find(self, arguments):
-        """Fills points with those of all headers in rooms."""
+        """Fills points with those of all headers in folders."""
         headers = sorted(p.relative_to(self.root).as_posix() for p in self.root.glob("posenc/*/**/*.hpp"))
         unit = "".join(f"#include <{header}>\n" for header in headers)
         tree = cindex.Index.create().parse("all.cpp", args=arguments + [f"-I{self.root}"], unsaved_files=[("all.cpp", unit)])
@@ -281,7 +281,7 @@ class Finder:
                     point.closed.append((e, ")"))
 
 
-def room_of(file):
+def folder_of(file):
     return file.split("/")[1]
 
 

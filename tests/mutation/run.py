@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Mutation score of the library: see README.md.
 
-  run.py --build <folder> [--rooms core,bias]        draws, builds, runs, and renews those rooms in RESULTS
-  run.py --build <folder> --sample 60 --seed <n>     CI: that many of the draw, of one room; fails if a new one survives
+  run.py --build <folder> [--folders core,bias]        draws, builds, runs, and renews those folders in RESULTS
+  run.py --build <folder> --sample 60 --seed <n>     CI: that many of the draw, of one folder; fails if a new one survives
 """
 import argparse
 import collections
@@ -32,7 +32,7 @@ DRAW_SEED = 1
 TOTAL, LEAST = 1600, 64
 LEVEL = ["-march=x86-64-v4", "-mavx512bf16"]
 
-# Test programs that judge a room, and those whose price CI pays.
+# Test programs that judge a folder.
 PROGRAMS = {
     "core": ["core", "frequency"],
     "simd": ["simd", "bias", "attention_tiers"],
@@ -63,24 +63,24 @@ def read_equivalent():
 
 
 def read_results():
-    """Returns ({room: columns}, {room: [survivor]})."""
-    rooms, survivors = {}, collections.defaultdict(list)
+    """Returns ({folder: columns}, {folder: [survivor]})."""
+    folders, survivors = {}, collections.defaultdict(list)
     for line in RESULTS.read_text().splitlines() if RESULTS.exists() else []:
         word, *rest = line.split("\t")
-        if word == "room":
-            rooms[rest[0]] = rest[1:]
+        if word == "folder":
+            folders[rest[0]] = rest[1:]
         elif word == "survivor":
             survivors[rest[0].split("/")[0]].append(rest[0])
-    return rooms, survivors
+    return folders, survivors
 
 
-def write_results(rooms, survivors):
+def write_results(folders, survivors):
     lines = [
         "# Renewed by tests/mutation/run.py; README.md says what it means.",
-        "# room, drawn, judged, killed, equivalent, survived, score in %, date, commit",
+        "# folder, drawn, judged, killed, equivalent, survived, score in %, date, commit",
     ]
-    lines += ["\t".join(["room", room, *rooms[room]]) for room in sorted(rooms)]
-    lines += [f"survivor\t{name}" for room in sorted(survivors) for name in sorted(survivors[room])]
+    lines += ["\t".join(["folder", folder, *folders[folder]]) for folder in sorted(folders)]
+    lines += [f"survivor\t{name}" for folder in sorted(survivors) for name in sorted(survivors[folder])]
     RESULTS.write_text("\n".join(lines) + "\n")
 
 
@@ -92,7 +92,7 @@ def compiler_arguments():
     return ["-std=c++20", "-w", *LEVEL, *[f"-isystem{flag[2:]}" for flag in eigen]]
 
 
-def lines_of_rooms():
+def lines_of_folders():
     lines = collections.Counter()
     for header in (ROOT / "include/posenc").glob("*/**/*.hpp"):
         lines[header.relative_to(ROOT / "include/posenc").parts[0]] += len(header.read_bytes().splitlines())
@@ -100,15 +100,15 @@ def lines_of_rooms():
 
 
 def draw(finder):
-    """Returns {room: [(point, alternative, name)]}: from every room in proportion to its lines, by the seed of the draw."""
-    lines = lines_of_rooms()
-    by_room = collections.defaultdict(list)
+    """Returns {folder: [(point, alternative, name)]}: from every folder in proportion to its lines, by the seed of the draw."""
+    lines = lines_of_folders()
+    by_folder = collections.defaultdict(list)
     for point, alternative, name in mutate.name_mutants(finder.points, finder.texts):
-        by_room[mutate.room_of(point.file)].append((point, alternative, name))
+        by_folder[mutate.folder_of(point.file)].append((point, alternative, name))
     drawn = {}
-    for room, mutants in by_room.items():
-        quota = max(LEAST, round(TOTAL * lines[room] / sum(lines.values())))
-        drawn[room] = sorted(mutants, key=lambda m: mutate.rank(DRAW_SEED, m[2]))[:quota]
+    for folder, mutants in by_folder.items():
+        quota = max(LEAST, round(TOTAL * lines[folder] / sum(lines.values())))
+        drawn[folder] = sorted(mutants, key=lambda m: mutate.rank(DRAW_SEED, m[2]))[:quota]
     return drawn
 
 
@@ -242,7 +242,7 @@ def record_coverage(build, programs):
 
 
 def groups_of(cases):
-    """The cases of the room's programs, quickest first: the first few alone, then some seconds' worth in one process."""
+    """The cases of the folder's programs, quickest first: the first few alone, then some seconds' worth in one process."""
     group, total, limit = [], 0, 0.3
     for seconds, program, case in sorted(cases):
         if group and (total + seconds > limit or group[0][1] != program):
@@ -254,9 +254,9 @@ def groups_of(cases):
         yield group
 
 
-def judge(number, cases, room):
-    """Returns killed, survived, uncovered or impossible: by the room's programs alone, which a sample builds as well."""
-    own = tuple(f"/test_{p}" for p in PROGRAMS[room])
+def judge(number, cases, folder):
+    """Returns killed, survived, uncovered or impossible: by the folder's programs alone, which a sample builds as well."""
+    own = tuple(f"/test_{p}" for p in PROGRAMS[folder])
     cases = [case for case in cases if case[1].endswith(own)]
     if not cases:
         return "uncovered"
@@ -276,8 +276,8 @@ def judge(number, cases, room):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True)
-    parser.add_argument("--rooms", help="all, if omitted")
-    parser.add_argument("--sample", type=int, help="how many of one room of the draw")
+    parser.add_argument("--folders", help="all, if omitted")
+    parser.add_argument("--sample", type=int, help="how many of one folder of the draw")
     parser.add_argument("--seed", type=int, help="of the sample; the day of the year, if omitted")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--optimisation", default="-O0")
@@ -295,24 +295,24 @@ def main():
     finder = mutate.Finder(ROOT / "include")
     finder.find(compiler_arguments())
     drawn = draw(finder)
-    log(f"{len(finder.points)} points; drawn: " + ", ".join(f"{room} {len(drawn[room])}" for room in sorted(drawn)))
+    log(f"{len(finder.points)} points; drawn: " + ", ".join(f"{folder} {len(drawn[folder])}" for folder in sorted(drawn)))
 
     results, old_survivors = read_results()
     equivalent = read_equivalent()
     if arguments.sample:
         day = arguments.seed or datetime.date.today().timetuple().tm_yday
-        eligible = [room for room in sorted(results) if room in SAMPLED and float(results[room][5]) >= 95]
+        eligible = [folder for folder in sorted(results) if folder in SAMPLED and float(results[folder][5]) >= 95]
         if not eligible:
-            log("no room has a score of 95 % yet")
+            log("no folder has a score of 95 % yet")
             return 0
-        room = eligible[day % len(eligible)]
-        drawn = {room: sorted(drawn[room], key=lambda m: mutate.rank(f"day {day}", m[2]))[:arguments.sample]}
-    rooms = list(drawn) if arguments.sample else (arguments.rooms or ",".join(PROGRAMS)).split(",")
-    selected = [m for r in rooms for m in drawn[r]]
+        folder = eligible[day % len(eligible)]
+        drawn = {folder: sorted(drawn[folder], key=lambda m: mutate.rank(f"day {day}", m[2]))[:arguments.sample]}
+    folders = list(drawn) if arguments.sample else (arguments.folders or ",".join(PROGRAMS)).split(",")
+    selected = [m for r in folders for m in drawn[r]]
     if arguments.list:
         print("\n".join(name for _, _, name in selected))
         return 0
-    programs = list(dict.fromkeys(p for r in rooms for p in PROGRAMS[r]))
+    programs = list(dict.fromkeys(p for r in folders for p in PROGRAMS[r]))
 
     # A build holds the mutants of the whole draw, or of the sample alone, except those that it found not to compile.
     for n, point in enumerate(finder.points):
@@ -327,43 +327,43 @@ def main():
     state_file = build / "state.json"
     state = json.loads(state_file.read_text()) if state_file.exists() else {}
     failed = False
-    for room in rooms:
+    for folder in folders:
         start = time.monotonic()
         outcome = {}
-        for point, alternative, name in drawn[room]:
+        for point, alternative, name in drawn[folder]:
             if point.number in rejected:
                 continue
             number = point.number + alternative
             if arguments.survivors and state.get(name) in ("killed", "impossible"):
                 outcome[name] = state[name]
                 continue
-            state[name] = outcome[name] = judge(number, reached.get(number, []), room)
+            state[name] = outcome[name] = judge(number, reached.get(number, []), folder)
             if outcome[name] in ("survived", "uncovered") and name not in equivalent:
                 log(f"{outcome[name]}: {name}  ({point.file}:{point.line}, POSENC_MUTANT={number})")
         state_file.write_text(json.dumps(state))
-        log(f"{room}: {len(outcome)} mutants in {time.monotonic() - start:.0f} s")
+        log(f"{folder}: {len(outcome)} mutants in {time.monotonic() - start:.0f} s")
         mine = {n: o for n, o in outcome.items() if o != "impossible"}
         alive = [n for n, o in mine.items() if o in ("survived", "uncovered")]
         left = [n for n in alive if n not in equivalent]
         killed = len(mine) - len(alive)
         judged = len(mine) - (len(alive) - len(left))
         score = 100 * killed / judged if judged else 100.0
-        log(f"{room}: {len(drawn[room])} drawn, {len(mine)} judged, {killed} killed, {len(alive) - len(left)} equivalent, "
+        log(f"{folder}: {len(drawn[folder])} drawn, {len(mine)} judged, {killed} killed, {len(alive) - len(left)} equivalent, "
             f"{len(left)} survived: {score:.1f} %")
         stale = [n for n in equivalent if mine.get(n) == "killed"]
         for name in stale:
             log(f"listed as equivalent, but killed: {name}")
         if arguments.sample:
-            new = [n for n in left if n not in old_survivors[room]]
+            new = [n for n in left if n not in old_survivors[folder]]
             for name in new:
                 log(f"NEW SURVIVOR: {name}")
             failed = failed or bool(new) or bool(stale)
         else:
             commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
             results, old_survivors = read_results()
-            results[room] = [str(len(drawn[room])), str(len(mine)), str(killed), str(len(alive) - len(left)), str(len(left)),
+            results[folder] = [str(len(drawn[folder])), str(len(mine)), str(killed), str(len(alive) - len(left)), str(len(left)),
                              f"{score:.1f}", datetime.date.today().isoformat(), commit]
-            old_survivors[room] = left
+            old_survivors[folder] = left
             write_results(results, old_survivors)
     return 1 if failed else 0
 

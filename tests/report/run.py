@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Measures what the tests are worth and writes tests/REPORT.md and ACCURACY: see README.md.
+"""Measures how well the tests find faults and writes tests/REPORT.md and ACCURACY: see README.md.
 
     run.py [--build FOLDER] [PART...]   runs parts, by default all (hours), renews RECORD and writes the page
     run.py --page                       writes the page from RECORD and the files of other folders
@@ -27,7 +27,7 @@ NEAREST = 12  # rows of the page
 RESULTS, REASONS = TESTS / "mutation" / "RESULTS", TESTS / "coverage" / "REASONS"
 TIERS = ["scalar", "sse2", "avx2", "avx512"]
 FUZZERS = ["gguf", "hf_config", "extents", "attention", "cache", "module"]
-ROOMS = ["core", "simd", "tensor", "frequency", "kernels", "additive", "rotary", "bias", "attention", "kv", "nn", "interop"]
+FOLDERS = ["core", "simd", "tensor", "frequency", "kernels", "additive", "rotary", "bias", "attention", "kv", "nn", "interop"]
 ENOUGH = 97  # per cent of the lines of a folder; below it the others are listed
 
 
@@ -133,18 +133,18 @@ def run_bits(record, options):
 
 def run_coverage(record, options):
     run(TESTS / "coverage" / "run.sh", options.build, *options.programs)
-    folder = options.build / "coverage"
+    output = options.build / "coverage"
     lines = collections.defaultdict(list)
-    for line in (folder / "uncovered.txt").read_text().splitlines():
+    for line in (output / "uncovered.txt").read_text().splitlines():
         header, _, text = line.split(":", 2)
         lines[header.split("/")[0]].append([header, text.strip()])
-    with open(folder / "rooms.csv", encoding="utf-8") as file:
+    with open(output / "folders.csv", encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            room = row["room"]
-            if room not in (options.rooms or ROOMS):
+            folder = row["folder"]
+            if folder not in (options.folders or FOLDERS):
                 continue
             counts = [row[key] for key in ("lines", "covered_lines", "branches", "covered_branches")]
-            record.renew("coverage", room, " ".join(options.programs) or "all tests", [counts, *lines[room]])
+            record.renew("coverage", folder, " ".join(options.programs) or "all tests", [counts, *lines[folder]])
 
 
 def run_compile_cost(record, options):
@@ -233,7 +233,7 @@ class Mutation:
     """Scores of folders, from tests/mutation/RESULTS."""
 
     def __init__(self):
-        self.rows = [line.split("\t")[1:] for line in RESULTS.read_text().splitlines() if line.startswith("room\t")]
+        self.rows = [line.split("\t")[1:] for line in RESULTS.read_text().splitlines() if line.startswith("folder\t")]
         self.killed = sum(int(row[3]) for row in self.rows)
         self.judged = sum(int(row[2]) - int(row[4]) for row in self.rows)
 
@@ -256,8 +256,8 @@ class Coverage:
     """Lines and branches of folders."""
 
     def __init__(self, record):
-        self.rooms = {room: record.rows["coverage", room] for room in ROOMS if ("coverage", room) in record.runs}
-        counts = [[int(number) for number in rows[0]] for rows in self.rooms.values()]
+        self.folders = {folder: record.rows["coverage", folder] for folder in FOLDERS if ("coverage", folder) in record.runs}
+        counts = [[int(number) for number in rows[0]] for rows in self.folders.values()]
         self.sums = [sum(column) for column in zip(*counts)] or [0, 0, 0, 0]
 
     def lines(self):
@@ -281,10 +281,10 @@ def mutation_section(record):
     yield "The headers are changed in one place at a time; a test must fail. [Method](mutation/README.md)."
     yield "[Survivors](mutation/RESULTS) and [equivalent mutants](mutation/EQUIVALENT) are listed by name."
     yield ""
-    rows = [[room, judged, killed, equivalent, survived, score, date, at]
-            for room, _, judged, killed, equivalent, survived, score, date, at in mutation.rows]
+    rows = [[folder, judged, killed, equivalent, survived, score, date, at]
+            for folder, _, judged, killed, equivalent, survived, score, date, at in mutation.rows]
     yield from table(["folder", ">mutants", ">killed", ">equivalent", ">survived", ">score in %", "date", "commit"], rows)
-    missing = [room for room in ROOMS if room not in [row[0] for row in mutation.rows]]
+    missing = [folder for folder in FOLDERS if folder not in [row[0] for row in mutation.rows]]
     if missing:
         yield f"Not measured: {', '.join(missing)}."
         yield ""
@@ -360,23 +360,23 @@ def bits_section(record):
 
 def coverage_section(record):
     coverage = Coverage(record)
-    if coverage.rooms:
+    if coverage.folders:
         yield from when(record, "coverage")
         yield "Lines and branches of the headers that tests run, by llvm-cov. Code for other processors is not compiled, and"
         yield "counts as absent."
         yield ""
         rows = []
-        for room, (counts, *_) in coverage.rooms.items():
+        for folder, (counts, *_) in coverage.folders.items():
             lines, covered, branches, taken = map(int, counts)
-            rows.append([room, lines, share(covered, lines), branches, share(taken, branches)])
+            rows.append([folder, lines, share(covered, lines), branches, share(taken, branches)])
         yield from table(["folder", ">lines", ">covered in %", ">branches", ">taken in %"], rows)
-    missing = [room for room in ROOMS if room not in coverage.rooms]
+    missing = [folder for folder in FOLDERS if folder not in coverage.folders]
     if missing:
         yield f"Not measured: {', '.join(missing)}."
         yield ""
     reasons = dict(line.split("\t") for line in REASONS.read_text().splitlines() if "\t" in line) if REASONS.exists() else {}
     rows = []
-    for room, (counts, *lines) in coverage.rooms.items():
+    for folder, (counts, *lines) in coverage.folders.items():
         if 100 * int(counts[1]) >= ENOUGH * int(counts[0]):
             continue
         groups = collections.OrderedDict()
@@ -440,7 +440,7 @@ def headlines(record):
         number = f"{accuracy.inputs / 1e9:.0f} billion" if accuracy.inputs >= 1e9 else f"{accuracy.inputs / 1e6:.0f} million"
         yield "accuracy_results", number, \
             f"results compared with more precise ones, {accuracy.exceeded or 'none'} beyond its promised bound"
-    if coverage.rooms:
+    if coverage.folders:
         yield "covered_lines", f"{coverage.lines()} %", f"of {grouped(coverage.sums[0])} lines are run by tests"
     if fuzz.rows:
         yield "fuzz_executions", grouped(fuzz.executions), f"executions of fuzzers in {fuzz.hours()} hours, no finding"
@@ -454,7 +454,7 @@ SECTIONS = {"Mutation score": mutation_section, "Accuracy": accuracy_section, "B
 def page():
     record = Record()
     lines = ["# Report", "",
-             "What the tests of posenc are worth, in numbers. `cmake --workflow --preset report` measures all of it (hours);",
+             "How well the tests of posenc find faults, in numbers. `cmake --workflow --preset report` measures all of it (hours);",
              "[report/](report/README.md) says how to measure a part. Each section has the date, commit and machine of its run.",
              ""]
     lines += table(["number", "meaning"], [[number, meaning] for _, number, meaning in headlines(record)])
@@ -474,7 +474,7 @@ def main():
     parser.add_argument("--stride", type=int, default=10007, help="of accuracy: every so many floats are tried")
     parser.add_argument("--no-comparison", action="store_true", help="of accuracy: leave out the methods of others")
     parser.add_argument("--programs", nargs="+", default=[], help="of coverage: tests to run, by default all")
-    parser.add_argument("--rooms", nargs="+", choices=ROOMS, help="of coverage: rooms whose numbers are kept")
+    parser.add_argument("--folders", nargs="+", choices=FOLDERS, help="of coverage: folders whose numbers are kept")
     parser.add_argument("--fuzzers", nargs="+", choices=FUZZERS, default=FUZZERS)
     parser.add_argument("--seconds", type=int, default=600, help="of each fuzzer")
     options = parser.parse_args()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Sums the coverage of each room: rooms.py <lcov file> <JSON file> <include/posenc> <output folder>.
+"""Sums the coverage of each folder: folders.py <lcov file> <JSON file> <include/posenc> <output folder>.
 
 Both files are exports of llvm-cov. Lines are read from the first. Branches are read from the second, which has their columns, so
-that those of all instantiations of a template are added. Writes rooms.csv and uncovered.txt to the output folder, and prints the
+that those of all instantiations of a template are added. Writes folders.csv and uncovered.txt to the output folder, and prints the
 table.
 """
 
@@ -47,26 +47,26 @@ def main():
     include, output = pathlib.Path(sys.argv[3]).resolve(), pathlib.Path(sys.argv[4])
     lines = read_lines(lcov)
     branches = read_branches(exported, lines)
-    rooms = defaultdict(lambda: [0, 0, 0, 0])
+    folders = defaultdict(lambda: [0, 0, 0, 0])
     uncovered = []
     for path in sorted(lines):
         try:
             name = path.resolve().relative_to(include)
         except ValueError:
             continue
-        room = rooms[name.parts[0] if len(name.parts) > 1 else "."]
+        folder = folders[name.parts[0] if len(name.parts) > 1 else "."]
         for counts, first in ((lines[path].values(), 0), (branches.get(path, []), 2)):
-            room[first] += len(counts)
-            room[first + 1] += sum(hits > 0 for hits in counts)
+            folder[first] += len(counts)
+            folder[first + 1] += sum(hits > 0 for hits in counts)
         text = path.read_text(encoding="utf-8").splitlines()
         uncovered += [f"{name}:{line}: {text[line - 1].strip()}" for line, hits in sorted(lines[path].items()) if hits == 0]
-    with open(output / "rooms.csv", "w", encoding="utf-8", newline="") as file:
+    with open(output / "folders.csv", "w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
-        table.writerow(["room", "lines", "covered_lines", "branches", "covered_branches"])
-        for room, sums in sorted(rooms.items()):
-            table.writerow([room, *sums])
+        table.writerow(["folder", "lines", "covered_lines", "branches", "covered_branches"])
+        for folder, sums in sorted(folders.items()):
+            table.writerow([folder, *sums])
             share = [100 * sums[i + 1] / sums[i] if sums[i] else 100 for i in (0, 2)]
-            print(f"{room:12} {sums[0]:6} lines {share[0]:6.2f} %   {sums[2]:6} branches {share[1]:6.2f} %")
+            print(f"{folder:12} {sums[0]:6} lines {share[0]:6.2f} %   {sums[2]:6} branches {share[1]:6.2f} %")
     (output / "uncovered.txt").write_text("".join(line + "\n" for line in uncovered), encoding="utf-8")
 
 
