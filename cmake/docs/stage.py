@@ -58,7 +58,7 @@ PARTS = {
         "CHANGELOG.md": ("changelog", "Changelog"),
         "CONTRIBUTING.md": ("contributing", "Contributing"),
         "tests/README.md": ("tests", "Tests"),
-        "tests/REPORT.md": ("report", "What the tests are worth"),
+        "tests/REPORT.md": ("report", "How well the tests find faults"),
         "tests/report/README.md": ("tests_report", "How the report is made"),
         "tests/mutation/README.md": ("tests_mutation", "Mutation score"),
         "tests/proofs/README.md": ("tests_proofs", "Proofs"),

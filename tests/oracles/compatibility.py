@@ -26,7 +26,7 @@ FORMATS = {
     "vision_config": ["hf_vision_types"],
     "gguf": ["gguf_architectures"],
 }
-STATUSES = {"compared": "compared", "code": "read from code", "refused": "refused", "none": "no positions of ours"}
+STATUSES = {"compared": "compared", "code": "read from code", "refused": "refused", "none": "without rotation"}
 Row = collections.namedtuple("Row", "format name status release note")
 
 
@@ -105,11 +105,11 @@ def page(all_rows):
         "",
         "Which values of `model_type` in config.json and which architectures of GGUF posenc reads, and how that was checked.",
         "",
-        "- **compared**: the program of the release named ran a small model of the type. Rotation, scale, soft cap,",
-        "  temperature, window and sinks of each layer are those that the reader returns, except for what a note says.",
+        "- **compared**: the release named below ran a small model of the type. Rotation, scale, soft cap, temperature,",
+        "  window and sinks of each layer are those that the reader returns, except for what a note says.",
         "- **read from code**: the reader follows the source, and nothing was run.",
         "- **refused**: the reader throws a `ConfigError`, for the reason in the note.",
-        "- **no positions of ours**: the model has no rotation, so that there is nothing to read.",
+        "- **without rotation**: the model does not rotate, so there is nothing to read.",
         "",
         f"All model types of transformers {version} are listed. Other names are refused as unknown.",
         "`tests/oracles/compatibility.py --write` writes this page.",
@@ -117,7 +117,7 @@ def page(all_rows):
         "## config.json",
         "",
         f"Model types: {summary('config.json')}.",
-        f"Compared with {', '.join(releases('config.json'))}; multimodal types by their text model.",
+        f"Compared with {', '.join(releases('config.json'))}; of multimodal types the text model was compared.",
         "How: [recordings](../../tests/oracles/transformers/README.md),",
         "[a row for each type](../../tests/oracles/transformers/status.tsv).",
         "",

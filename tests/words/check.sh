@@ -4,8 +4,8 @@
 #
 #   tests/words/check.sh openings   first word of every comment in include/, tests/, bench/ and examples/
 #   tests/words/check.sh labels     labels that three or more lines of docstrings use are those that CONTRIBUTING.md lists
-#   tests/words/check.sh readme     length of README.md (130 lines at most), and of all pages the relative links and the
-#                                   length of lines outside tables (120 characters at most)
+#   tests/words/check.sh readme     length of README.md (130 lines at most), and of all pages the relative links, words to
+#                                   avoid, and the length of lines outside tables (120 characters at most)
 #   tests/words/check.sh findings   every script of findings/ has one line in its README, and its header comment
 #   tests/words/check.sh headers    rows of examples/guide/headers.md: each public header once, with the libraries that it
 #                                   includes, directly or indirectly
@@ -65,6 +65,19 @@ readme() {
     echo "README.md has $lines lines, more than 130"
     failed=1
   fi
+  # Words that mean something else to most readers: a folder is no room, channels are rotated, an error names its cause.
+  awk 'FNR == 1 { fenced = 0 }
+    /^ *```/ { fenced = !fenced; next }
+    fenced || /^    / { next }
+    {
+      text = " " tolower($0) " "
+      gsub(/`[^`]*`|quarter turns?/, "", text)
+      if (match(text, /[^a-z](rooms?|turns|turned|turning|told)[^a-z]/)) {
+        print FILENAME ":" FNR ": write another word than" substr(text, RSTART, RLENGTH)
+        bad = 1
+      }
+    }
+    END { exit bad }' "${pages[@]}" || failed=1
   LC_ALL=C awk '/^ *\|/ { next }
     { gsub(/[\200-\277]/, "") }  # bytes that continue a character of UTF-8
     length($0) > 120 {
