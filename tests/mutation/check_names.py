@@ -13,7 +13,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 INCLUDE = HERE.parent.parent / "include" / "posenc"
-NAME = re.compile(r"(\S+) (?:(\w+)::)?(\w+|operator\S+): `(.*)` [^`]*?(?: #(\d+))?")
+NAME = re.compile(r"(\S+) (?:(\w+)::)?(~?\w+|operator[^:`]+): `(.*)` [^`]*?(?: #(\d+))?")
 
 
 LITERAL = re.compile(r'"(?:[^"\\\n]|\\.)*"|(?<!\w)\'(?:[^\'\\\n]|\\.)+\'|//[^\n]*')
@@ -44,12 +44,14 @@ def end_of_body(code, at):
 
 
 def body_of(text, function):
-    """Returns the definitions of a function, from its name to the end, in one line."""
+    """Returns the definitions and declarations of a function, from its name to the end, in one line."""
     code, result = blanked(text), []
     for found in re.finditer(r"(?<![\w.])" + re.escape(function) + r"(?:<[^;{}()]*>)?\(", code):
         end = end_of_parentheses(code, found.end() - 1)
-        if re.match(r"(?:\s|const\b|noexcept\b|override\b)*(?:\{|:(?!:)|->|requires\b|noexcept\()", code[end:]):
+        if re.match(r"(?:\s|&|const\b|noexcept\b|override\b)*(?:\{|:(?!:)|->|requires\b|noexcept\()", code[end:]):
             result.append(text[found.start():end_of_body(code, end)])
+        elif re.search(r"(?<!return)[\s&*]$", code[:found.start()]) and re.match(r"[\sa-z]*;", code[end:]):
+            result.append(text[found.start():end])  # a declaration, with default arguments
     return " ".join(" ".join(result).split())
 
 
@@ -73,7 +75,7 @@ def fault_of(name, files):
     # A long expression is written as its first 40 and its last 25 characters.
     pattern = ".*?".join(re.escape(part) for part in expression.split(" ... "))
     count = len(re.findall(rf"(?<![\w.])(?={pattern}(?!\w))" if expression[0].isalnum() else rf"(?={pattern})", body))
-    if count < int(number or 1):
+    if count < (int(number or 1) if pattern == re.escape(expression) else 1):  # long expressions may lie in each other
         return f"{function}() contains `{expression}` {count} times"
     return None
 
