@@ -1,7 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """record.py RECORD LLAMA_FOLDER RELEASE OUT [ARCHITECTURE...]: writes recordings of a running llama.cpp, see README.md.
-Without ARCHITECTURE it writes those of all, and absent.tsv if there is none."""
+Without ARCHITECTURE it writes those of all, and absent.tsv if there is none.
+
+Lines of graphs.tsv are: architecture, variant, layers. = means the layers of the variant plain. n* before a layer counts equal
+layers, and repeat; begins one period of a pattern. A layer without attention is -. Other layers have the number of the rotation
+of queries and of keys in rotations.tsv, scale, soft cap, max_bias, 1 if there are sinks, and the numbers of two rows in rows.tsv:
+visible keys and temperatures. In rows.tsv x means keys that are not one range. Masks that a graph computes, for keys that an
+indexer chooses, are not recorded.
+
+A line of architectures.tsv has the keys of the plain model, and the tensors of divisors that the loader requires, with their
+numbers of elements. The decoder of an encoder-decoder is recorded, without its attention to the encoder. plm is recorded with
+one token, because its graph of several tokens fails."""
 import functools
 import itertools
 import math
