@@ -219,191 +219,126 @@ ScoresView<T> scores_view(const Strided<T, Rank>& tensor, int batch, int heads, 
           axis.stride(heads),   axis.stride(queries), 1};
 }
 
+template <class T>
+MatrixView<T> matrix_view(const Strided<T, 2>& tensor, int rows) {
+  const AxisReader<T, 2> axis{tensor};
+  return {tensor.data, axis.extent(rows), axis.last_extent(), axis.stride(rows)};
+}
+
+template <class T>
+LseView<T> lse_view(const Strided<T, 3>& tensor, int batch, int heads) {
+  const AxisReader<T, 3> axis{tensor};
+  return {tensor.data,        axis.extent(batch), axis.extent(heads),
+          axis.last_extent(), axis.stride(batch), axis.stride(heads)};
+}
+
 }  // namespace detail
 
-// Rules of the adapters, which reject an X of the other storage order: rank and name of the
-// adapter, the indices of its tensors, and name and indices of the adapter of the other order.
-#define POSENC_DETAIL_ROW_MAJOR(rank, name, x, other_name, other_x)                            \
-  static_assert(                                                                               \
-      detail::fits_order<X, rank, detail::StorageOrder::RowMajor>,                             \
-      "posenc::" name " takes row-major tensors x(" x                                          \
+// An adapter: its name, the rank and the storage order of its tensors, what it says of those of the
+// other order, and the function that makes the view, with the places of the view's axes, except the
+// last one, among those of the tensor.
+#define POSENC_DETAIL_ADAPTER(name, rank, order, rule, make_view, ...)          \
+  template <class X>                                                            \
+  auto name(X&& x) {                                                            \
+    static_assert(detail::fits_order<X, rank, detail::StorageOrder::order>,     \
+                  "posenc::" #name " takes " rule);                             \
+    return detail::make_view(detail::describe<X, rank>(#name, x), __VA_ARGS__); \
+  }
+// Indices are those of the adapter, then those of the adapter of the other order, named before them.
+#define POSENC_DETAIL_ROW_MAJOR(name, rank, indices, other, other_indices, ...)                \
+  POSENC_DETAIL_ADAPTER(                                                                       \
+      name, rank, RowMajor,                                                                    \
+      "row-major tensors x(" indices                                                           \
       "), but this one is column-major, as Eigen's matrices and column vectors are. If it is " \
-      "indexed x(" other_x "), write " other_name "(x). If it is indexed x(" x                 \
-      "), its features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)")
-#define POSENC_DETAIL_COLUMN_MAJOR(rank, name, x, other_name, other_x)                             \
-  static_assert(detail::fits_order<X, rank, detail::StorageOrder::ColumnMajor>,                    \
-                "posenc::" name " takes column-major tensors x(" x                                 \
-                "), but this one is row-major. If it is indexed x(" other_x "), write " other_name \
-                "(x). If it is indexed x(" x                                                       \
-                "), its features are not contiguous: copy it to a "                                \
-                "column-major tensor (Eigen::ColMajor)")
-#define POSENC_DETAIL_ROW_MAJOR_ONLY(rank, name)                             \
-  static_assert(detail::fits_order<X, rank, detail::StorageOrder::RowMajor>, \
-                "posenc::" name                                              \
-                " takes row-major tensors only, but this one is "            \
-                "column-major: make it row-major (Eigen::RowMajor)")
+      "indexed x(" other_indices "), write " #other "(x). If it is indexed x(" indices         \
+      "), its features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)",   \
+      __VA_ARGS__)
+#define POSENC_DETAIL_COLUMN_MAJOR(name, rank, indices, other, other_indices, ...)        \
+  POSENC_DETAIL_ADAPTER(name, rank, ColumnMajor,                                          \
+                        "column-major tensors x(" indices                                 \
+                        "), but this one is row-major. If it is indexed x(" other_indices \
+                        "), write " #other "(x). If it is indexed x(" indices             \
+                        "), its features are not contiguous: copy it to a "               \
+                        "column-major tensor (Eigen::ColMajor)",                          \
+                        __VA_ARGS__)
+#define POSENC_DETAIL_ROW_MAJOR_ONLY(name, rank, ...)                        \
+  POSENC_DETAIL_ADAPTER(name, rank, RowMajor,                                \
+                        "row-major tensors only, but this one is "           \
+                        "column-major: make it row-major (Eigen::RowMajor)", \
+                        __VA_ARGS__)
 
 // ---- heads and embeddings ----
 
 /// Views a row-major x(b, s, h, d) as heads.
 ///   Throws: ShapeError unless the last axis is contiguous
-template <class X>
-auto bshd(X&& x) {
-  POSENC_DETAIL_ROW_MAJOR(4, "bshd", "b, s, h, d", "dhsb", "d, h, s, b");
-  return detail::heads_view(detail::describe<X, 4>("bshd", x), 0, 1, 2);
-}
+POSENC_DETAIL_ROW_MAJOR(bshd, 4, "b, s, h, d", dhsb, "d, h, s, b", heads_view, 0, 1, 2)
 /// Views a column-major x(d, h, s, b) as heads.
 ///   Throws: ShapeError unless the first axis is contiguous
-template <class X>
-auto dhsb(X&& x) {
-  POSENC_DETAIL_COLUMN_MAJOR(4, "dhsb", "d, h, s, b", "bshd", "b, s, h, d");
-  return detail::heads_view(detail::describe<X, 4>("dhsb", x), 0, 1, 2);
-}
+POSENC_DETAIL_COLUMN_MAJOR(dhsb, 4, "d, h, s, b", bshd, "b, s, h, d", heads_view, 0, 1, 2)
 
 /// Views a row-major x(b, h, s, d) as heads.
 ///   Throws: ShapeError unless the last axis is contiguous
-template <class X>
-auto bhsd(X&& x) {
-  POSENC_DETAIL_ROW_MAJOR(4, "bhsd", "b, h, s, d", "dshb", "d, s, h, b");
-  return detail::heads_view(detail::describe<X, 4>("bhsd", x), 0, 2, 1);
-}
+POSENC_DETAIL_ROW_MAJOR(bhsd, 4, "b, h, s, d", dshb, "d, s, h, b", heads_view, 0, 2, 1)
 /// Views a column-major x(d, s, h, b) as heads.
 ///   Throws: ShapeError unless the first axis is contiguous
-template <class X>
-auto dshb(X&& x) {
-  POSENC_DETAIL_COLUMN_MAJOR(4, "dshb", "d, s, h, b", "bhsd", "b, h, s, d");
-  return detail::heads_view(detail::describe<X, 4>("dshb", x), 0, 2, 1);
-}
+POSENC_DETAIL_COLUMN_MAJOR(dshb, 4, "d, s, h, b", bhsd, "b, h, s, d", heads_view, 0, 2, 1)
 
 /// Views a row-major x(s, h, d) as heads of one sequence; B = 1.
 ///   Throws: ShapeError unless the last axis is contiguous
-template <class X>
-auto shd(X&& x) {
-  POSENC_DETAIL_ROW_MAJOR(3, "shd", "s, h, d", "dhs", "d, h, s");
-  return detail::heads_view(detail::describe<X, 3>("shd", x), -1, 0, 1);
-}
+POSENC_DETAIL_ROW_MAJOR(shd, 3, "s, h, d", dhs, "d, h, s", heads_view, -1, 0, 1)
 /// Views a column-major x(d, h, s) as heads of one sequence; B = 1.
 ///   Throws: ShapeError unless the first axis is contiguous
-template <class X>
-auto dhs(X&& x) {
-  POSENC_DETAIL_COLUMN_MAJOR(3, "dhs", "d, h, s", "shd", "s, h, d");
-  return detail::heads_view(detail::describe<X, 3>("dhs", x), -1, 0, 1);
-}
+POSENC_DETAIL_COLUMN_MAJOR(dhs, 3, "d, h, s", shd, "s, h, d", heads_view, -1, 0, 1)
 
 /// Views a row-major x(h, s, d) as heads of one sequence; B = 1.
 ///   Throws: ShapeError unless the last axis is contiguous
-template <class X>
-auto hsd(X&& x) {
-  POSENC_DETAIL_ROW_MAJOR(3, "hsd", "h, s, d", "dsh", "d, s, h");
-  return detail::heads_view(detail::describe<X, 3>("hsd", x), -1, 1, 0);
-}
+POSENC_DETAIL_ROW_MAJOR(hsd, 3, "h, s, d", dsh, "d, s, h", heads_view, -1, 1, 0)
 /// Views a column-major x(d, s, h) as heads of one sequence; B = 1.
 ///   Throws: ShapeError unless the first axis is contiguous
-template <class X>
-auto dsh(X&& x) {
-  POSENC_DETAIL_COLUMN_MAJOR(3, "dsh", "d, s, h", "hsd", "h, s, d");
-  return detail::heads_view(detail::describe<X, 3>("dsh", x), -1, 1, 0);
-}
+POSENC_DETAIL_COLUMN_MAJOR(dsh, 3, "d, s, h", hsd, "h, s, d", heads_view, -1, 1, 0)
 
 /// Views a row-major x(s, d), one token per row, as one head of one sequence; B = H = 1.
 ///   Throws: ShapeError unless the last axis is contiguous
-template <class X>
-auto head_sd(X&& x) {
-  POSENC_DETAIL_ROW_MAJOR(2, "head_sd", "s, d", "head_ds", "d, s");
-  return detail::heads_view(detail::describe<X, 2>("head_sd", x), -1, 0, -1);
-}
+POSENC_DETAIL_ROW_MAJOR(head_sd, 2, "s, d", head_ds, "d, s", heads_view, -1, 0, -1)
 /// Views a column-major x(d, s), one token per column, as one head of one sequence; B = H = 1.
 ///   Throws: ShapeError unless the first axis is contiguous
-template <class X>
-auto head_ds(X&& x) {
-  POSENC_DETAIL_COLUMN_MAJOR(2, "head_ds", "d, s", "head_sd", "s, d");
-  return detail::heads_view(detail::describe<X, 2>("head_ds", x), -1, 0, -1);
-}
+POSENC_DETAIL_COLUMN_MAJOR(head_ds, 2, "d, s", head_sd, "s, d", heads_view, -1, 0, -1)
 
 /// Views a row-major x(b, s, d) as embeddings.
 ///   Throws: ShapeError unless the last axis is contiguous
-template <class X>
-auto bsd(X&& x) {
-  POSENC_DETAIL_ROW_MAJOR(3, "bsd", "b, s, d", "dsb", "d, s, b");
-  return detail::embeddings_view(detail::describe<X, 3>("bsd", x), 0, 1);
-}
+POSENC_DETAIL_ROW_MAJOR(bsd, 3, "b, s, d", dsb, "d, s, b", embeddings_view, 0, 1)
 /// Views a column-major x(d, s, b) as embeddings.
 ///   Throws: ShapeError unless the first axis is contiguous
-template <class X>
-auto dsb(X&& x) {
-  POSENC_DETAIL_COLUMN_MAJOR(3, "dsb", "d, s, b", "bsd", "b, s, d");
-  return detail::embeddings_view(detail::describe<X, 3>("dsb", x), 0, 1);
-}
+POSENC_DETAIL_COLUMN_MAJOR(dsb, 3, "d, s, b", bsd, "b, s, d", embeddings_view, 0, 1)
 
 /// Views a row-major x(s, d), one token per row, as embeddings of one sequence; B = 1.
 ///   Throws: ShapeError unless the last axis is contiguous
-template <class X>
-auto sd(X&& x) {
-  POSENC_DETAIL_ROW_MAJOR(2, "sd", "s, d", "ds", "d, s");
-  return detail::embeddings_view(detail::describe<X, 2>("sd", x), -1, 0);
-}
+POSENC_DETAIL_ROW_MAJOR(sd, 2, "s, d", ds, "d, s", embeddings_view, -1, 0)
 /// Views a column-major x(d, s), one token per column, as embeddings of one sequence; B = 1.
 ///   Throws: ShapeError unless the first axis is contiguous
-template <class X>
-auto ds(X&& x) {
-  POSENC_DETAIL_COLUMN_MAJOR(2, "ds", "d, s", "sd", "s, d");
-  return detail::embeddings_view(detail::describe<X, 2>("ds", x), -1, 0);
-}
+POSENC_DETAIL_COLUMN_MAJOR(ds, 2, "d, s", sd, "s, d", embeddings_view, -1, 0)
 
-// ---- tables, scores, masks: row-major ----
+// ---- tables, scores, masks ----
 
 /// Views a row-major matrix as a table [rows, cols].
 ///   Throws: ShapeError unless the last axis is contiguous
-template <class X>
-auto table_view(X&& x) {
-  POSENC_DETAIL_ROW_MAJOR_ONLY(2, "table_view");
-  const auto t = detail::describe<X, 2>("table_view", x);
-  return MatrixView<typename decltype(t)::Element>{t.data, t.extents[0], t.extents[1],
-                                                   t.strides[0]};
-}
-
+POSENC_DETAIL_ROW_MAJOR_ONLY(table_view, 2, matrix_view, 0)
 /// Views a row-major tensor [batch, heads, queries, keys] as scores, weights or a mask.
 ///   Throws: ShapeError unless the last axis is contiguous
-template <class X>
-auto bhqk(X&& x) {
-  POSENC_DETAIL_ROW_MAJOR_ONLY(4, "bhqk");
-  return detail::scores_view(detail::describe<X, 4>("bhqk", x), 0, 1, 2);
-}
-
+POSENC_DETAIL_ROW_MAJOR_ONLY(bhqk, 4, scores_view, 0, 1, 2)
 /// Views a row-major tensor [heads, queries, keys] as scores, weights or a mask of all batch rows.
 ///   Throws: ShapeError unless the last axis is contiguous
-template <class X>
-auto hqk(X&& x) {
-  POSENC_DETAIL_ROW_MAJOR_ONLY(3, "hqk");
-  return detail::scores_view(detail::describe<X, 3>("hqk", x), -1, 0, 1);
-}
-
+POSENC_DETAIL_ROW_MAJOR_ONLY(hqk, 3, scores_view, -1, 0, 1)
 /// Views a row-major matrix [queries, keys] as scores, weights or a mask of all batch rows and
 /// heads.
 ///   Throws: ShapeError unless the last axis is contiguous
-template <class X>
-auto qk(X&& x) {
-  POSENC_DETAIL_ROW_MAJOR_ONLY(2, "qk");
-  return detail::scores_view(detail::describe<X, 2>("qk", x), -1, -1, 0);
-}
-
+POSENC_DETAIL_ROW_MAJOR_ONLY(qk, 2, scores_view, -1, -1, 0)
 /// Views a row-major matrix [batch, keys] as a padding mask of all heads and queries.
 ///   Throws: ShapeError unless the last axis is contiguous
-template <class X>
-auto bk(X&& x) {
-  POSENC_DETAIL_ROW_MAJOR_ONLY(2, "bk");
-  return detail::scores_view(detail::describe<X, 2>("bk", x), 0, -1, -1);
-}
-
+POSENC_DETAIL_ROW_MAJOR_ONLY(bk, 2, scores_view, 0, -1, -1)
 /// Views a row-major tensor [batch, heads, queries] as one number per query and head: the
 /// log-sum-exp (LSE) of scores.
 ///   Throws: ShapeError unless the last axis is contiguous
-template <class X>
-auto bhq(X&& x) {
-  POSENC_DETAIL_ROW_MAJOR_ONLY(3, "bhq");
-  const auto t = detail::describe<X, 3>("bhq", x);
-  return LseView<typename decltype(t)::Element>{t.data,       t.extents[0], t.extents[1],
-                                                t.extents[2], t.strides[0], t.strides[1]};
-}
+POSENC_DETAIL_ROW_MAJOR_ONLY(bhq, 3, lse_view, 0, 1)
 
 POSENC_END
