@@ -14,7 +14,6 @@
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <limits>

@@ -11,7 +11,6 @@
 #include <posenc/rotary/pairing.hpp>
 
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <type_traits>
 #include <utility>

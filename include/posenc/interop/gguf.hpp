@@ -12,8 +12,6 @@
 #include <cstddef>
 #include <optional>
 #include <span>
-#include <string_view>
-#include <type_traits>
 
 POSENC_BEGIN
 

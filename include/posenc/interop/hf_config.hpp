@@ -138,7 +138,6 @@ POSENC_END
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 POSENC_BEGIN
 namespace detail {

@@ -3,7 +3,6 @@
 
 #include <posenc/attention/workspace.hpp>
 #include <posenc/core/config.hpp>
-#include <posenc/core/detail/compiled.hpp>
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/nn/detail/linear_passes.hpp>
 #include <posenc/nn/linear_parameters.hpp>

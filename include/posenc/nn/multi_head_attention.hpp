@@ -2,9 +2,7 @@
 #pragma once
 
 #include <posenc/attention/detail/attend.hpp>
-#include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>
-#include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/kv/cached_attention.hpp>
@@ -26,12 +24,8 @@
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
-#include <array>
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
-#include <span>
-#include <type_traits>
 #include <utility>
 
 POSENC_BEGIN

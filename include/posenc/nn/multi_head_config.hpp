@@ -8,7 +8,6 @@
 
 #include <cmath>
 #include <type_traits>
-#include <utility>
 
 POSENC_STABLE_BEGIN
 

@@ -8,7 +8,6 @@
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <functional>

@@ -7,7 +7,6 @@
 #include <posenc/interop/detail/json_parser.hpp>
 
 #include <cmath>
-#include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <set>

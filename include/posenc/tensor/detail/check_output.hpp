@@ -7,7 +7,6 @@
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
