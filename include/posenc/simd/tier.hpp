@@ -11,38 +11,28 @@ POSENC_BEGIN
 namespace tier {
 /// Plain C++, one lane per pack: the tier of all other processors.
 struct Scalar {
-  /// Name of the tier, as in POSENC_TIER.
-  static constexpr const char* name = "scalar";
-  /// Number of vector registers.
-  static constexpr int registers = 16;
+  static constexpr const char* name = "scalar";  ///< as in POSENC_TIER
+  static constexpr int registers = 16;           ///< number of vector registers
 };
 /// SSE2, which every x86-64 processor has.
 struct Sse2 {
-  /// Name of the tier, as in POSENC_TIER.
-  static constexpr const char* name = "sse2";
-  /// Number of vector registers.
-  static constexpr int registers = 16;
+  static constexpr const char* name = "sse2";  ///< as in POSENC_TIER
+  static constexpr int registers = 16;         ///< number of vector registers
 };
 /// AVX2 and FMA. Conversions of Half are slower without F16C.
 struct Avx2 {
-  /// Name of the tier, as in POSENC_TIER.
-  static constexpr const char* name = "avx2";
-  /// Number of vector registers.
-  static constexpr int registers = 16;
+  static constexpr const char* name = "avx2";  ///< as in POSENC_TIER
+  static constexpr int registers = 16;         ///< number of vector registers
 };
 /// AVX-512 F, BW, DQ and VL.
 struct Avx512 {
-  /// Name of the tier, as in POSENC_TIER.
-  static constexpr const char* name = "avx512";
-  /// Number of vector registers.
-  static constexpr int registers = 32;
+  static constexpr const char* name = "avx512";  ///< as in POSENC_TIER
+  static constexpr int registers = 32;           ///< number of vector registers
 };
 /// Advanced SIMD (NEON) of aarch64.
 struct Neon {
-  /// Name of the tier, as in POSENC_TIER.
-  static constexpr const char* name = "neon";
-  /// Number of vector registers.
-  static constexpr int registers = 32;
+  static constexpr const char* name = "neon";  ///< as in POSENC_TIER
+  static constexpr int registers = 32;         ///< number of vector registers
 };
 
 /// A list of tiers, from which functions deduce a pack of types.

@@ -53,8 +53,7 @@ template <class T>
 struct HeadsView {
   static_assert(detail::CheckScalar<std::remove_const_t<T>>::value);
 
-  /// Address of element [0, 0, 0, 0].
-  T* data = nullptr;
+  T* data = nullptr;  ///< address of element [0, 0, 0, 0]
   Extent batch = {},  ///< number of batch rows B
       seq = {},       ///< number of tokens S
       heads = {},     ///< number of heads H
@@ -86,8 +85,7 @@ template <class T>
 struct EmbeddingsView {
   static_assert(detail::CheckScalar<std::remove_const_t<T>>::value);
 
-  /// Address of element [0, 0, 0].
-  T* data = nullptr;
+  T* data = nullptr;  ///< address of element [0, 0, 0]
   Extent batch = {},  ///< number of batch rows B
       seq = {},       ///< number of tokens S
       dim = {};       ///< number of features D
@@ -113,10 +111,9 @@ struct EmbeddingsView {
 /// A view of a matrix [R, C]: a learned table, or a score tile of queries by keys.
 template <class T>
 struct MatrixView {
-  /// Address of element [0, 0].
-  T* data = nullptr;
-  Extent rows = {},  ///< number of rows R
-      cols = {};     ///< number of columns C
+  T* data = nullptr;  ///< address of element [0, 0]
+  Extent rows = {},   ///< number of rows R
+      cols = {};      ///< number of columns C
   /// Distance between consecutive rows, in elements.
   Extent row_stride = cols;
 
@@ -136,8 +133,7 @@ template <class T>
 struct ScoresView {
   static_assert(detail::CheckScoresElement<std::remove_const_t<T>>::value);
 
-  /// Address of element [0, 0, 0, 0].
-  T* data = nullptr;
+  T* data = nullptr;  ///< address of element [0, 0, 0, 0]
   Extent batch = {},  ///< number of batch rows B
       heads = {},     ///< number of heads H
       queries = {},   ///< number of queries Sq
@@ -168,8 +164,7 @@ struct ScoresView {
 /// A view of one number per query and head [B, H, Sq]: the log-sum-exp (LSE) of attention scores.
 template <class T>
 struct LseView {
-  /// Address of element [0, 0, 0].
-  T* data = nullptr;
+  T* data = nullptr;  ///< address of element [0, 0, 0]
   Extent batch = {},  ///< number of batch rows B
       heads = {},     ///< number of heads H
       queries = {};   ///< number of queries Sq

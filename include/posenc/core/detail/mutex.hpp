@@ -17,38 +17,16 @@ namespace detail {
 
 #if POSENC_HAS_THREADS
 using Mutex = std::mutex;
+using MutexLock = std::unique_lock<std::mutex>;
 #else
-/// A stand-in for std::mutex in a program with one thread.
-struct Mutex {
+// Stand-ins in a program with one thread.
+struct Mutex {};
+struct MutexLock {
+  explicit MutexLock(Mutex&) noexcept {}
   void lock() noexcept {}
   void unlock() noexcept {}
 };
 #endif
-
-/// A lock that holds its mutex from construction to destruction, except between unlock() and
-/// lock().
-class MutexLock {
- public:
-  explicit MutexLock(Mutex& mutex) : mutex_(mutex) { mutex_.lock(); }
-  ~MutexLock() {
-    if (holds_) mutex_.unlock();
-  }
-  MutexLock(const MutexLock&) = delete;
-  MutexLock& operator=(const MutexLock&) = delete;
-
-  void unlock() {
-    mutex_.unlock();
-    holds_ = false;
-  }
-  void lock() {
-    mutex_.lock();
-    holds_ = true;
-  }
-
- private:
-  Mutex& mutex_;
-  bool holds_ = true;
-};
 
 }  // namespace detail
 POSENC_END
