@@ -234,38 +234,42 @@ LseView<T> lse_view(const Strided<T, 3>& tensor, int batch, int heads) {
 
 }  // namespace detail
 
-// An adapter: its name, the rank and the storage order of its tensors, what it says of those of the
-// other order, and the function that makes the view, with the places of the view's axes, except the
-// last one, among those of the tensor.
-#define POSENC_DETAIL_ADAPTER(name, rank, order, rule, make_view, ...)          \
+// An adapter: its name, the rank of its tensors, a check, and the function that makes the view, with
+// the places of the view's axes, except the last one, among those of the tensor.
+#define POSENC_DETAIL_ADAPTER(name, rank, check, make_view, ...)                \
   template <class X>                                                            \
   auto name(X&& x) {                                                            \
-    static_assert(detail::fits_order<X, rank, detail::StorageOrder::order>,     \
-                  "posenc::" #name " takes " rule);                             \
+    check;                                                                      \
     return detail::make_view(detail::describe<X, rank>(#name, x), __VA_ARGS__); \
   }
 // Indices are those of the adapter, then those of the adapter of the other order, named before them.
-#define POSENC_DETAIL_ROW_MAJOR(name, rank, indices, other, other_indices, ...)                \
-  POSENC_DETAIL_ADAPTER(                                                                       \
-      name, rank, RowMajor,                                                                    \
-      "row-major tensors x(" indices                                                           \
-      "), but this one is column-major, as Eigen's matrices and column vectors are. If it is " \
-      "indexed x(" other_indices "), write " #other "(x). If it is indexed x(" indices         \
-      "), its features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)",   \
+#define POSENC_DETAIL_ROW_MAJOR(name, rank, indices, other, other_indices, ...)                    \
+  POSENC_DETAIL_ADAPTER(                                                                           \
+      name, rank,                                                                                  \
+      static_assert(                                                                               \
+          detail::fits_order<X, rank, detail::StorageOrder::RowMajor>,                             \
+          "posenc::" #name " takes row-major tensors x(" indices                                   \
+          "), but this one is column-major, as Eigen's matrices and column vectors are. If it is " \
+          "indexed x(" other_indices "), write " #other "(x). If it is indexed x(" indices         \
+          "), its features are not contiguous: copy it to a row-major tensor (Eigen::RowMajor)"),  \
       __VA_ARGS__)
-#define POSENC_DETAIL_COLUMN_MAJOR(name, rank, indices, other, other_indices, ...)        \
-  POSENC_DETAIL_ADAPTER(name, rank, ColumnMajor,                                          \
-                        "column-major tensors x(" indices                                 \
-                        "), but this one is row-major. If it is indexed x(" other_indices \
-                        "), write " #other "(x). If it is indexed x(" indices             \
-                        "), its features are not contiguous: copy it to a "               \
-                        "column-major tensor (Eigen::ColMajor)",                          \
-                        __VA_ARGS__)
-#define POSENC_DETAIL_ROW_MAJOR_ONLY(name, rank, ...)                        \
-  POSENC_DETAIL_ADAPTER(name, rank, RowMajor,                                \
-                        "row-major tensors only, but this one is "           \
-                        "column-major: make it row-major (Eigen::RowMajor)", \
-                        __VA_ARGS__)
+#define POSENC_DETAIL_COLUMN_MAJOR(name, rank, indices, other, other_indices, ...)    \
+  POSENC_DETAIL_ADAPTER(                                                              \
+      name, rank,                                                                     \
+      static_assert(detail::fits_order<X, rank, detail::StorageOrder::ColumnMajor>,   \
+                    "posenc::" #name " takes column-major tensors x(" indices         \
+                    "), but this one is row-major. If it is indexed x(" other_indices \
+                    "), write " #other "(x). If it is indexed x(" indices             \
+                    "), its features are not contiguous: copy it to a "               \
+                    "column-major tensor (Eigen::ColMajor)"),                         \
+      __VA_ARGS__)
+#define POSENC_DETAIL_ROW_MAJOR_ONLY(name, rank, ...)                                  \
+  POSENC_DETAIL_ADAPTER(                                                               \
+      name, rank,                                                                      \
+      static_assert(detail::fits_order<X, rank, detail::StorageOrder::RowMajor>,       \
+                    "posenc::" #name " takes row-major tensors only, but this one is " \
+                    "column-major: make it row-major (Eigen::RowMajor)"),              \
+      __VA_ARGS__)
 
 // ---- heads and embeddings ----
 

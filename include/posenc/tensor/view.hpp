@@ -58,12 +58,9 @@ struct HeadsView {
       seq = {},       ///< number of tokens S
       heads = {},     ///< number of heads H
       dim = {};       ///< number of features per head D
-  /// Distance between consecutive batch rows, in elements.
-  Extent batch_stride = detail::dense_stride({seq, heads, dim});
-  /// Distance between consecutive tokens, in elements.
-  Extent seq_stride = detail::dense_stride({heads, dim});
-  /// Distance between consecutive heads, in elements.
-  Extent head_stride = dim;
+  Extent batch_stride = detail::dense_stride({seq, heads, dim});  ///< distance of batch rows
+  Extent seq_stride = detail::dense_stride({heads, dim});         ///< distance of tokens
+  Extent head_stride = dim;                                       ///< distance of heads
 
   /// Returns the D contiguous features of head h of token s of batch row b; `data` if D is 0, because
   /// the strides of a view without elements may be any numbers.
@@ -85,14 +82,12 @@ template <class T>
 struct EmbeddingsView {
   static_assert(detail::CheckScalar<std::remove_const_t<T>>::value);
 
-  T* data = nullptr;  ///< address of element [0, 0, 0]
-  Extent batch = {},  ///< number of batch rows B
-      seq = {},       ///< number of tokens S
-      dim = {};       ///< number of features D
-  /// Distance between consecutive batch rows, in elements.
-  Extent batch_stride = detail::dense_stride({seq, dim});
-  /// Distance between consecutive tokens, in elements.
-  Extent seq_stride = dim;
+  T* data = nullptr;                                       ///< address of element [0, 0, 0]
+  Extent batch = {},                                       ///< number of batch rows B
+      seq = {},                                            ///< number of tokens S
+      dim = {};                                            ///< number of features D
+  Extent batch_stride = detail::dense_stride({seq, dim});  ///< distance of batch rows
+  Extent seq_stride = dim;                                 ///< distance of tokens
 
   /// Returns the D contiguous features of token s of batch row b; `data` if D is 0.
   T* row(Index b, Index s) const noexcept {
@@ -111,11 +106,10 @@ struct EmbeddingsView {
 /// A view of a matrix [R, C]: a learned table, or a score tile of queries by keys.
 template <class T>
 struct MatrixView {
-  T* data = nullptr;  ///< address of element [0, 0]
-  Extent rows = {},   ///< number of rows R
-      cols = {};      ///< number of columns C
-  /// Distance between consecutive rows, in elements.
-  Extent row_stride = cols;
+  T* data = nullptr;         ///< address of element [0, 0]
+  Extent rows = {},          ///< number of rows R
+      cols = {};             ///< number of columns C
+  Extent row_stride = cols;  ///< distance of rows
 
   /// Returns the C contiguous elements of row r; `data` if C is 0.
   T* row(Index r) const noexcept { return data + (cols == 0 ? 0 : r * row_stride); }
@@ -138,14 +132,10 @@ struct ScoresView {
       heads = {},     ///< number of heads H
       queries = {},   ///< number of queries Sq
       keys = {};      ///< number of keys Sk
-  /// Distance between consecutive batch rows, in elements.
-  Extent batch_stride = detail::dense_stride({heads, queries, keys});
-  /// Distance between consecutive heads, in elements.
-  Extent head_stride = detail::dense_stride({queries, keys});
-  /// Distance between consecutive queries, in elements.
-  Extent query_stride = keys;
-  /// Distance between consecutive keys, in elements.
-  Extent key_stride = 1;
+  Extent batch_stride = detail::dense_stride({heads, queries, keys});  ///< distance of batch rows
+  Extent head_stride = detail::dense_stride({queries, keys});          ///< distance of heads
+  Extent query_stride = keys;                                          ///< distance of queries
+  Extent key_stride = 1;                                               ///< distance of keys
 
   /// Returns the element of query i and key j in head h of batch row b.
   T& operator()(Index b, Index h, Index i, Index j) const noexcept {
@@ -164,16 +154,13 @@ struct ScoresView {
 /// A view of one number per query and head [B, H, Sq]: the log-sum-exp (LSE) of attention scores.
 template <class T>
 struct LseView {
-  T* data = nullptr;  ///< address of element [0, 0, 0]
-  Extent batch = {},  ///< number of batch rows B
-      heads = {},     ///< number of heads H
-      queries = {};   ///< number of queries Sq
-  /// Distance between consecutive batch rows, in elements.
-  Extent batch_stride = detail::dense_stride({heads, queries});
-  /// Distance between consecutive heads, in elements.
-  Extent head_stride = queries;
-  /// Distance between consecutive queries, in elements.
-  Extent query_stride = 1;
+  T* data = nullptr;                                             ///< address of element [0, 0, 0]
+  Extent batch = {},                                             ///< number of batch rows B
+      heads = {},                                                ///< number of heads H
+      queries = {};                                              ///< number of queries Sq
+  Extent batch_stride = detail::dense_stride({heads, queries});  ///< distance of batch rows
+  Extent head_stride = queries;                                  ///< distance of heads
+  Extent query_stride = 1;                                       ///< distance of queries
 
   /// Returns the element of query i in head h of batch row b.
   T& operator()(Index b, Index h, Index i) const noexcept {
