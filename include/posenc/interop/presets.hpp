@@ -49,13 +49,15 @@ inline RotaryRule unscaled(Index rotary_dim, double base) {
   return Unscaled{.rotary_dim = rotary_dim, .base = base};
 }
 
-/// Returns a model whose layers are alike and rotate the first channels of a head.
+/// Returns a model whose layers are alike.
 inline ModelSettings alike(const char* model_type, PairingKind pairing, Index head_dim,
-                           RotaryRule rule, Index trained_length, PairAxes axes = {}) {
+                           RotaryRule rule, Index trained_length, PairAxes axes = {},
+                           Index rotary_offset = 0) {
   return {.model_type = model_type,
           .layers = {{.rotary = {.rule = std::move(rule),
                                  .pairing = pairing,
                                  .head_dim = head_dim,
+                                 .rotary_offset = rotary_offset,
                                  .axes = std::move(axes)}}},
           .trained_length = trained_length};
 }
@@ -65,17 +67,34 @@ inline ModelSettings half(const char* model_type, Index head_dim, RotaryRule rul
   return alike(model_type, PairingKind::HalfRotate, head_dim, std::move(rule), trained_length);
 }
 
-/// Returns a model with two layer types, in which every period-th layer is global.
-inline ModelSettings local_and_global(const char* model_type, RotarySettings global,
-                                      RotarySettings local, Index layers, Index period,
-                                      Index trained_length) {
-  ModelSettings model{
-      .model_type = model_type,
-      .layers = {{"full_attention", std::move(global)}, {"sliding_attention", std::move(local)}},
-      .trained_length = trained_length};
-  for (Index i = 1; i <= layers; ++i) {
-    model.layer_types.emplace_back(i % period == 0 ? "full_attention" : "sliding_attention");
-  }
+/// Turns a model whose layers are alike into one of two types of layers. The second type has
+/// another rule, and the layers for which `is_second` is true.
+inline ModelSettings with_second_type(ModelSettings model, const char* first, const char* second,
+                                      Index head_dim, RotaryRule rule, Index layers,
+                                      bool (*is_second)(Index layer)) {
+  LayerRotary other = model.layers.front();
+  model.layers.front().layer_type = first;
+  other.layer_type = second;
+  other.rotary.head_dim = head_dim;
+  other.rotary.rule = std::move(rule);
+  model.layers.push_back(std::move(other));
+  for (Index i = 0; i < layers; ++i) model.layer_types.emplace_back(is_second(i) ? second : first);
+  return model;
+}
+
+/// Returns a model of Gemma, in which every sixth layer is global, and the others are local.
+inline ModelSettings gemma(ModelSettings global, Index layers, double softmax_scale) {
+  auto model =
+      with_second_type(std::move(global), "full_attention", "sliding_attention", 256,
+                       unscaled(256, 10000), layers, [](Index layer) { return layer % 6 != 5; });
+  model.softmax_scale = softmax_scale;
+  return model;
+}
+
+inline ModelSettings gemma2(Index head_dim, double softmax_scale) {
+  auto model = half("gemma2", head_dim, unscaled(head_dim, 10000), 8192);
+  model.softmax_scale = softmax_scale;
+  model.softcap = 50;
   return model;
 }
 
@@ -97,57 +116,29 @@ inline ModelSettings chatglm_6b() {
 }
 
 inline ModelSettings deepseek(const char* model_type, double mscale) {
-  auto model = alike(model_type, PairingKind::Interleaved, 192,
-                     YarnScaling{.rotary_dim = 64,
-                                 .base = 10000,
-                                 .factor = 40,
-                                 .original_max_position = 4096,
-                                 .mscale = mscale,
-                                 .mscale_all_dim = mscale},
-                     163840);
-  model.layers.front().rotary.rotary_offset = 128;
-  return model;
+  return alike(model_type, PairingKind::Interleaved, 192,
+               YarnScaling{.rotary_dim = 64,
+                           .base = 10000,
+                           .factor = 40,
+                           .original_max_position = 4096,
+                           .mscale = mscale,
+                           .mscale_all_dim = mscale},
+               163840, {}, 128);
 }
 
 /// Returns DeepSeek-V4's settings: one head of 512 channels, equal for keys and values, rotates its
 /// last 64. Layers with only a window are unscaled. The others, which also attend to compressed
 /// keys, are scaled and have another base.
-inline ModelSettings deepseek_v4(Index layers, Index first_compressed) {
-  RotarySettings local{.rule = unscaled(64, 10000),
-                       .pairing = PairingKind::Interleaved,
-                       .head_dim = 512,
-                       .rotary_offset = 448};
-  RotarySettings compressed = local;
-  compressed.rule = YarnScaling{.rotary_dim = 64,
-                                .base = 160000,
-                                .factor = 16,
-                                .original_max_position = 65536,
-                                .attention_factor = 1};
-  ModelSettings model{
-      .model_type = "deepseek_v4",
-      .layers = {{"sliding_attention", std::move(local)}, {"compressed", std::move(compressed)}},
-      .trained_length = 1048576};
-  for (Index i = 0; i < layers; ++i) {
-    model.layer_types.emplace_back(i < first_compressed ? "sliding_attention" : "compressed");
-  }
-  return model;
-}
-
-inline ModelSettings gemma2(Index head_dim, double softmax_scale) {
-  auto model = half("gemma2", head_dim, unscaled(head_dim, 10000), 8192);
-  model.softmax_scale = softmax_scale;
-  model.softcap = 50;
-  return model;
-}
-
-inline ModelSettings gemma3(Index layers, RotaryRule global, Index trained_length) {
-  const RotarySettings wide{
-      .rule = std::move(global), .pairing = PairingKind::HalfRotate, .head_dim = 256};
-  RotarySettings local = wide;
-  local.rule = unscaled(256, 10000);
-  auto model = local_and_global("gemma3_text", wide, local, layers, 6, trained_length);
-  model.softmax_scale = 1.0 / 16;
-  return model;
+inline ModelSettings deepseek_v4() {
+  return with_second_type(
+      alike("deepseek_v4", PairingKind::Interleaved, 512, unscaled(64, 10000), 1048576, {}, 448),
+      "sliding_attention", "compressed", 512,
+      YarnScaling{.rotary_dim = 64,
+                  .base = 160000,
+                  .factor = 16,
+                  .original_max_position = 65536,
+                  .attention_factor = 1},
+      43, [](Index layer) { return layer >= 2; });
 }
 
 }  // namespace detail
@@ -162,16 +153,10 @@ inline ModelSettings gemma4(Index layers) {
         "presets::gemma4", "layers must be 30, 42, 60, or those of a custom model, but are ",
         layers);
   }
-  const RotarySettings local{
-      .rule = detail::unscaled(256, 10000), .pairing = PairingKind::HalfRotate, .head_dim = 256};
-  RotarySettings global = local;
-  global.head_dim = 512;
-  global.rule =
-      ProportionalScaling{.head_dim = 512, .base = 1000000, .partial_rotary_factor = 0.25};
-  auto model = detail::local_and_global("gemma4_text", global, local, layers, 6,
-                                        layers == 42 ? 131072 : 262144);
+  const ProportionalScaling rule{.head_dim = 512, .base = 1000000, .partial_rotary_factor = 0.25};
+  const Index trained_length = layers == 42 ? 131072 : 262144;
+  auto model = detail::gemma(detail::half("gemma4_text", 512, rule, trained_length), layers, 1);
   model.layer_types.back() = "full_attention";
-  model.softmax_scale = 1;
   return model;
 }
 
@@ -241,7 +226,7 @@ inline const std::vector<RotaryPreset>& all() {
       // Scores are multiplied by softmax_scale_multiplier() in addition to 192^-1/2.
       {"deepseek_v2", "a copy of V2-Lite's config.json", deepseek("deepseek_v2", 0.707)},
       {"deepseek_v3", file, deepseek("deepseek_v3", 1)},  // and R1
-      {"deepseek_v4_flash", file, deepseek_v4(43, 2)},
+      {"deepseek_v4_flash", file, deepseek_v4()},
 
       // 20b and 120b. YaRN's ramp has fractional ends.
       {"gpt_oss", file,
@@ -256,9 +241,12 @@ inline const std::vector<RotaryPreset>& all() {
       {"gemma2_9b", file, gemma2(256, 1.0 / 16)},
       // Scores are scaled by the model's width instead of the head's: (4608 / 32)^-1/2.
       {"gemma2_27b", "gemma.cpp gemma/configs.cc; maxtext's settings", gemma2(128, 1.0 / 12)},
-      {"gemma3_1b", file, gemma3(26, unscaled(256, 1000000), 32768)},
+      {"gemma3_1b", file,
+       gemma(half("gemma3_text", 256, unscaled(256, 1000000), 32768), 26, 1.0 / 16)},
       {"gemma3_4b", "google-deepmind/gemma, gemma3_4b; a copy of 27B's config.json",
-       gemma3(34, LinearScaling{.rotary_dim = 256, .base = 1000000, .factor = 8}, 131072)},
+       gemma(half("gemma3_text", 256,
+                  LinearScaling{.rotary_dim = 256, .base = 1000000, .factor = 8}, 131072),
+             34, 1.0 / 16)},
       {"gemma4", "a copy of 26B-A4B's config.json", gemma4(30)},
 
       {"olmo_7b", "models/olmo, the class's defaults",
