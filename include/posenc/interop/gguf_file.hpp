@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
@@ -298,27 +299,8 @@ class GgufFile {
 
   /// Returns the minimum size of an element in bytes; 0 for types that arrays cannot contain.
   static std::uint64_t element_size(std::uint32_t type) {
-    switch (static_cast<Type>(type)) {
-      case Type::UInt8:
-      case Type::Int8:
-      case Type::Bool:
-        return 1;
-      case Type::UInt16:
-      case Type::Int16:
-        return 2;
-      case Type::UInt32:
-      case Type::Int32:
-      case Type::Float32:
-        return 4;
-      case Type::String:
-      case Type::UInt64:
-      case Type::Int64:
-      case Type::Float64:
-        return 8;
-      case Type::Array:
-        break;
-    }
-    return 0;
+    constexpr std::uint64_t sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 0, 8, 8, 8};  // by Type
+    return type < std::size(sizes) ? sizes[type] : 0;
   }
 
   template <class Cursor>
