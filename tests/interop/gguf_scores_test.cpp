@@ -383,14 +383,15 @@ TEST_CASE("read_gguf scores: no key of positions or scores is passed over", "[in
     const bool expected = std::find(no_effect.begin(), no_effect.end(), name) == no_effect.end();
     CHECK(changes(base(""), with("llama." + name)) == expected);
   };
-  for (const auto name : posenc::detail::gguf_rope_keys) check("rope." + std::string(name));
-  for (const auto name : posenc::detail::gguf_attention_keys) {
-    check("attention." + std::string(name));
-  }
-  for (const auto name : posenc::detail::gguf_ignored_attention_keys) {
+  using posenc::detail::for_each_name;
+  for_each_name(posenc::detail::gguf_rope_keys,
+                [&](std::string_view name) { check("rope." + std::string(name)); });
+  for_each_name(posenc::detail::gguf_attention_keys,
+                [&](std::string_view name) { check("attention." + std::string(name)); });
+  for_each_name(posenc::detail::gguf_ignored_attention_keys, [&](std::string_view name) {
     CAPTURE(name);
     CHECK(!changes(base(""), with("llama.attention." + std::string(name))));
-  }
+  });
   for (const std::string name :
        {"rope.new", "rope.scaling.new", "attention.new", "attention.indexer.new", "new_rope_step",
         "no_rope_layers", "alibi", "position_offset", "query_temperature", "key_softcapping"}) {

@@ -60,13 +60,13 @@ class GgufFile {
   }
 
   /// True if the file has the key, even if its value was skipped.
-  bool has(std::string_view key) const { return values_.find(key) != values_.end(); }
+  bool has(std::string_view key) const { return values_.contains(key); }
 
   /// Returns all keys that begin with `prefix`, sorted.
   std::vector<std::string> keys(std::string_view prefix = {}) const {
     std::vector<std::string> found;
     for (auto at = values_.lower_bound(prefix);
-         at != values_.end() && at->first.compare(0, prefix.size(), prefix) == 0; ++at) {
+         at != values_.end() && at->first.starts_with(prefix); ++at) {
       found.push_back(at->first);
     }
     return found;
@@ -132,9 +132,7 @@ class GgufFile {
 
   /// True if the file lists a tensor of this name. A part of a model that is split into several
   /// files lists its own tensors only.
-  bool has_tensor(std::string_view name) const {
-    return tensor_names_.find(name) != tensor_names_.end();
-  }
+  bool has_tensor(std::string_view name) const { return tensor_names_.contains(name); }
 
   /// Returns the values of rope_freqs.weight, rope_factors_long.weight or
   /// rope_factors_short.weight, F32 or F16; nullopt if the file has no such tensor.

@@ -28,7 +28,7 @@ inline constexpr std::string_view gguf_ordinary_keys =
 
 inline bool gguf_is_ordinary(std::string_view name) {
   for (const std::string_view start : {"expert_", "moe_", "rope.scaling."}) {
-    if (name.substr(0, start.size()) == start) return true;
+    if (name.starts_with(start)) return true;
   }
   return lists_name(gguf_ordinary_keys, name);
 }

@@ -28,15 +28,14 @@ bool contains_one_of(const std::array<std::string_view, n>& words, std::string_v
 
 template <std::size_t n>
 bool ends_with_one_of(const std::array<std::string_view, n>& words, std::string_view key) {
-  return std::any_of(words.begin(), words.end(), [key](std::string_view word) {
-    return key.size() >= word.size() && key.substr(key.size() - word.size()) == word;
-  });
+  return std::any_of(words.begin(), words.end(),
+                     [key](std::string_view word) { return key.ends_with(word); });
 }
 
 template <std::size_t n>
 bool starts_with_one_of(const std::array<std::string_view, n>& words, std::string_view key) {
   return std::any_of(words.begin(), words.end(),
-                     [key](std::string_view word) { return key.substr(0, word.size()) == word; });
+                     [key](std::string_view word) { return key.starts_with(word); });
 }
 
 /// Parts of names of keys that affect rotation, the choice of rotary layers, or scores.
