@@ -22,9 +22,9 @@ namespace detail {
 
 /// Returns the norm of the layers of a row that have one; nullopt if it is not known.
 inline std::optional<LayerQkNorm> hf_qk_norm(const JsonKeys& config, const QkNormRow& row) {
-  if (row.flag_key != nullptr) {
-    const auto given = config.flag(row.flag_key);
-    const auto is_on = given ? given : row.flag_default;
+  if (row.flag != nullptr) {
+    const auto given = config.flag(row.flag);
+    const auto is_on = given ? given : row.is_on;
     if (!is_on) return std::nullopt;
     if (!*is_on) return no_qk_norm;
   }

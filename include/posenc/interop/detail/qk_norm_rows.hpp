@@ -26,8 +26,8 @@ struct QkNormRow {
   std::string_view names;           ///< model types that share the row
   std::optional<LayerQkNorm> norm;  ///< nullopt: not known
   QkNormLayers layers = QkNormLayers::All;
-  const char* flag_key = nullptr;  ///< key of the flag that switches the norm; nullptr: always on
-  std::optional<bool> flag_default = std::nullopt;  ///< nullopt: not known without the flag
+  const char* flag = nullptr;  ///< key of the flag that switches the norm; nullptr: always on
+  std::optional<bool> is_on = std::nullopt;  ///< without the flag; nullopt: not known
   /// Key whose value "olmo" makes the norm one of the whole projection; "qwen3" does not.
   const char* kind_key = nullptr;
   bool is_optional = false;   ///< GGUF: the norm is on if the file has its tensor
@@ -111,59 +111,41 @@ inline constexpr auto hf_qk_norms = std::to_array<QkNormRow>({
                          .weights = LayerQkNormWeights::Factors,
                          .epsilon = 1e-5}},
     // A flag switches the norm.
-    {.names = "bailing_moe glm4_moe",
-     .norm = rms_of_heads,
-     .flag_key = "use_qk_norm",
-     .flag_default = false},
-    {.names = "bailing_moe_v2", .norm = rms_of_heads, .flag_key = "use_qk_norm"},
-    {.names = "openelm",
-     .norm = rms_of_heads,
-     .flag_key = "normalize_qk_projections",
-     .flag_default = false},
+    {.names = "bailing_moe glm4_moe", .norm = rms_of_heads, .flag = "use_qk_norm", .is_on = false},
+    {.names = "bailing_moe_v2", .norm = rms_of_heads, .flag = "use_qk_norm"},
+    {.names = "openelm", .norm = rms_of_heads, .flag = "normalize_qk_projections", .is_on = false},
     {.names = "molmo2_text",
      .norm = rms_of_heads,
-     .flag_key = "use_qk_norm",
-     .flag_default = true,
+     .flag = "use_qk_norm",
+     .is_on = true,
      .kind_key = "qk_norm_type"},
     // The flag is of MiniMax's and Tencent's own code; transformers always has the norm.
-    {.names = "minimax_m2",
-     .norm = rms_of_all_heads,
-     .flag_key = "use_qk_norm",
-     .flag_default = true},
+    {.names = "minimax_m2", .norm = rms_of_all_heads, .flag = "use_qk_norm", .is_on = true},
     {.names = "hunyuan_v1_dense hunyuan_v1_moe hunyuan_vl hunyuan_vl_text",
      .norm = rms_after_rotation,
-     .flag_key = "use_qk_norm",
-     .flag_default = true},
-    {.names = "hunyuan", .norm = rms_after_rotation, .flag_key = "use_qk_norm"},
-    {.names = "sarvam_moe", .norm = rms_of_heads, .flag_key = "use_qk_norm", .flag_default = true},
+     .flag = "use_qk_norm",
+     .is_on = true},
+    {.names = "hunyuan", .norm = rms_after_rotation, .flag = "use_qk_norm"},
+    {.names = "sarvam_moe", .norm = rms_of_heads, .flag = "use_qk_norm", .is_on = true},
     {.names = "llama4 llama4_text",
      .norm = plain_rms_after_rotation,
      .layers = QkNormLayers::WithRotary,
-     .flag_key = "use_qk_norm",
-     .flag_default = true},
-    {.names = "cohere",
-     .norm = layer_norm_per_head,
-     .flag_key = "use_qk_norm",
-     .flag_default = false},
-    {.names = "persimmon",
-     .norm = layer_norm_of_heads,
-     .flag_key = "qk_layernorm",
-     .flag_default = true},
-    {.names = "phi",
-     .norm = layer_norm_of_heads,
-     .flag_key = "qk_layernorm",
-     .flag_default = false},
+     .flag = "use_qk_norm",
+     .is_on = true},
+    {.names = "cohere", .norm = layer_norm_per_head, .flag = "use_qk_norm", .is_on = false},
+    {.names = "persimmon", .norm = layer_norm_of_heads, .flag = "qk_layernorm", .is_on = true},
+    {.names = "phi", .norm = layer_norm_of_heads, .flag = "qk_layernorm", .is_on = false},
     {.names = "stablelm stablelm_epoch",
      .norm = layer_norm_per_head,
-     .flag_key = "qk_layernorm",
-     .flag_default = false},
+     .flag = "qk_layernorm",
+     .is_on = false},
     // Its keys have a learned factor per head after the norm, which no kind expresses.
     {.names = "zaya", .norm = std::nullopt},
     // The norm is of a kind that further keys choose.
     {.names = "hf_olmo llada molmo",
      .norm = std::nullopt,
-     .flag_key = "attention_layer_norm",
-     .flag_default = false},
+     .flag = "attention_layer_norm",
+     .is_on = false},
 });
 
 /// Types whose norm is not known, because their class was not found.
