@@ -6,7 +6,6 @@
 #include <posenc/core/error.hpp>
 
 #include <algorithm>
-#include <cstddef>
 #include <span>
 #include <vector>
 

@@ -19,7 +19,6 @@
 #include <posenc/tensor/view.hpp>
 
 #include <concepts>
-#include <cstddef>
 #include <memory>
 #include <span>
 #include <type_traits>

@@ -7,8 +7,6 @@
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/rotary/pair_axes.hpp>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <type_traits>
 #include <utility>

@@ -23,7 +23,6 @@
 #include <posenc/tensor/scalar.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <type_traits>
 

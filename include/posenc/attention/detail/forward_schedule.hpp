@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <type_traits>
 
 POSENC_BEGIN
 namespace detail {

@@ -5,7 +5,6 @@
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/tile.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
