@@ -186,8 +186,8 @@ inline ModelSettings hf_read_text_model(const Json& config, const HfModelType* r
 
 /// Rejects keys of rotary encoding beside the text model's part that the part does not repeat,
 /// because they would be ignored.
-inline void reject_rotary_keys_beside(const JsonKeys& keys, const Json& config, const Json& text,
-                                      const std::string& part) {
+inline void hf_reject_outer_rotary_keys(const JsonKeys& keys, const Json& config, const Json& text,
+                                        const std::string& part) {
   constexpr auto words = std::to_array<std::string_view>({"rope_", "rotary"});
   for (const auto& [key, value] : config.members()) {
     if (value.is_null() || !contains_one_of(words, key)) continue;
@@ -226,11 +226,11 @@ inline ModelSettings hf_read_model(const Json& config, const std::string& path,
   const std::string prefix = path.empty() ? "" : path + '.';
   constexpr auto thinker_key = "thinker_config";
   if (const Json* thinker = keys.find(thinker_key)) {  // models that also speak
-    reject_rotary_keys_beside(keys, config, *thinker, thinker_key);
+    hf_reject_outer_rotary_keys(keys, config, *thinker, thinker_key);
     return hf_read_model(*thinker, prefix + thinker_key, "", options);
   }
   const auto [text, text_name] = hf_text_config(keys);
-  if (text != nullptr) reject_rotary_keys_beside(keys, config, *text, text_name);
+  if (text != nullptr) hf_reject_outer_rotary_keys(keys, config, *text, text_name);
   const std::string model_type = hf_type_of(keys, text, text_name, default_type, options);
   const HfModelType* row = find_hf_model_type(model_type);
   const Json& given = text != nullptr ? *text : config;

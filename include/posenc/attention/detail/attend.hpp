@@ -28,7 +28,7 @@ template <class Tier, Scalar T, class Source>
 void attend(const ErasedDevice& device, const HeadsView<const T>& q, const Source& source,
             Index key_count, Index value_dim, const HeadsView<T>& out,
             const AttentionOptions<T>& options, const ErasedBias<T>& bias,
-            const AttentionMemory<T>& memory, const InternalOptions& beside) {
+            const AttentionMemory<T>& memory, const InternalOptions& internal) {
   const bool has_rows = q.batch != 0 && q.seq != 0 && q.heads != 0;
   const bool returns_weights = memory.weights.data != nullptr && !memory.weights.empty();
   const bool has_results = value_dim != 0 || memory.lse.data != nullptr || returns_weights;
@@ -41,7 +41,7 @@ void attend(const ErasedDevice& device, const HeadsView<const T>& q, const Sourc
                                .has_bfloat16_values = has_paired_channels<typename Source::Element>,
                                .options = options,
                                .memory = memory,
-                               .beside = beside},
+                               .internal = internal},
                               bias);
   if (!has_rows || !has_results) return;
   const OutputWriter<T> outputs{.plan = plan, .out = out, .value_dim = padded_value_dim(value_dim)};
@@ -59,11 +59,11 @@ void attend_to_tensors_erased(const ErasedDevice& device, const HeadsView<const 
                               const HeadsView<const S>& k, const HeadsView<const S>& v,
                               const HeadsView<T>& out, const AttentionOptions<T>& options,
                               const ErasedBias<T>& bias, const AttentionMemory<T>& memory,
-                              const InternalOptions& beside) {
-  check_tensors<T, S>(beside.function, q, k, v);
-  check_out(beside.function, q, out, v.dim);
+                              const InternalOptions& internal) {
+  check_tensors<T, S>(internal.function, q, k, v);
+  check_out(internal.function, q, out, v.dim);
   attend<Tier>(device, q, TensorKvSource<Tier, T, S>(k, v), k.seq, v.dim, out, options, bias,
-               memory, beside);
+               memory, internal);
 }
 
 /// Runs attention() over tensors on the tier `Tier`.
@@ -73,10 +73,10 @@ void attend_to_tensors(const D& device, const HeadsView<const T>& q,
                        const HeadsView<const std::type_identity_t<S>>& k,
                        const HeadsView<const std::type_identity_t<S>>& v, const HeadsView<T>& out,
                        const AttentionOptions<T>& options, const Bias& bias,
-                       const AttentionMemory<T>& memory, const InternalOptions& beside = {}) {
+                       const AttentionMemory<T>& memory, const InternalOptions& internal = {}) {
   using Stored = typename TensorKvSource<Tier, T, S>::Stored;
   attend_to_tensors_erased<Tier, T, S>(ErasedDevice(device), q, k, v, out, options,
-                                       erase_bias<Tier, Stored, T>(bias), memory, beside);
+                                       erase_bias<Tier, Stored, T>(bias), memory, internal);
 }
 
 #define POSENC_DETAIL_ATTEND(EXTERN, T, S)                                        \

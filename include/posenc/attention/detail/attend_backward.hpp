@@ -105,9 +105,9 @@ template <class Tier, Scalar T>
 void attend_backward_erased(const ErasedDevice& device, const BackwardTensors<T>& x,
                             const AttentionOptions<T>& options, const ErasedBias<T>& bias,
                             ParameterGradients<T>& parameters, AttentionWorkspace* workspace,
-                            const InternalOptions& beside) {
+                            const InternalOptions& internal) {
   using Run = BackwardSchedule<Tier, T>;
-  const char* const function = beside.function;
+  const char* const function = internal.function;
   check_backward(function, x, options);
   // Without rows, or without channels of both kinds, all gradients are zeros.
   const bool is_zero =
@@ -121,7 +121,7 @@ void attend_backward_erased(const ErasedDevice& device, const BackwardTensors<T>
                                .has_bfloat16_values = has_paired_channels<T>,
                                .options = options,
                                .memory = {},
-                               .beside = beside},
+                               .internal = internal},
                               bias);
   const MaskGradient<T> mask(function, x.gradients.additive, options.additive,
                              plan.geometry.sequences(), x.k.heads);
@@ -155,7 +155,7 @@ template <class Tier, Device D, Scalar T, class Bias, class BiasGradient>
 void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
                                 const AttentionOptions<T>& options, const Bias& bias,
                                 BiasGradient& bias_gradient, AttentionWorkspace* workspace,
-                                const InternalOptions& beside = {
+                                const InternalOptions& internal = {
                                     .function = "attention_backward"}) {
   static_assert(AttentionBias<Bias, T>,
                 "posenc::attention_backward: Bias must be one that attention() accepts, see "
@@ -165,7 +165,7 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
   const auto run = [&](auto&& parameters) {
     attend_backward_erased<Tier, T>(ErasedDevice(device), x, options,
                                     erase_bias<Tier, Stored, T>(bias), parameters, workspace,
-                                    beside);
+                                    internal);
   };
   if constexpr (QueryBias<Bias, T>) {
     // Queries and keys have a gradient, even if that of the parameters is discarded.

@@ -26,15 +26,15 @@ struct InternalOptions {
   ExplicitPositions positions = {};
 };
 
-/// Returns the positions of the options, or those beside them if the options have none.
+/// Returns the positions of the options, or internal ones if the options have none.
 template <Scalar T>
 ExplicitPositions positions_of(const AttentionOptions<T>& options,
-                               const ExplicitPositions& beside) {
+                               const ExplicitPositions& internal) {
   const auto given = [](const std::optional<Positions>& in_options, const Positions* other) {
     return in_options ? &*in_options : other;
   };
-  return {given(options.query_positions, beside.queries),
-          given(options.key_positions, beside.keys)};
+  return {given(options.query_positions, internal.queries),
+          given(options.key_positions, internal.keys)};
 }
 
 /// Call whose tensors fit each other; its options are not checked yet.
@@ -49,7 +49,7 @@ struct AttentionCall {
   bool has_bfloat16_values;
   const AttentionOptions<T>& options;
   const AttentionMemory<T>& memory;  ///< its workspace is not read; backward has none
-  const InternalOptions& beside;
+  const InternalOptions& internal;
 };
 
 /// Geometry and settings of a call of attention() or its backward. They are checked and computed
@@ -78,7 +78,7 @@ struct AttentionPlan {
 
   ///   Throws: ShapeError, ConfigError, PositionError
   AttentionPlan(const AttentionCall<T>& call, const ErasedBias<T>& bias)
-      : function(call.beside.function),
+      : function(call.internal.function),
         options(call.options),
         lse(call.memory.lse),
         q(call.q),
@@ -92,7 +92,7 @@ struct AttentionPlan {
         is_backward(call.is_backward),
         scale(checked_settings(call)),
         geometry(function, options, shape, call.stored_keys,
-                 positions_of(options, call.beside.positions)),
+                 positions_of(options, call.internal.positions)),
         masks(function, options, shape, geometry),
         returned(options, call.memory),
         keeps_masked_scores(returned.keeps_masked_scores()),
@@ -111,7 +111,7 @@ struct AttentionPlan {
   /// Checks all settings except geometry and masks. Returns the scale.
   Real checked_settings(const AttentionCall<T>& call) const {
     const double factor =
-        checked_scale<T>(function, options, call.beside.encoding_multiplier, q.dim);
+        checked_scale<T>(function, options, call.internal.encoding_multiplier, q.dim);
     check_options<T>(function, options, shape);
     check_probabilities(function, options.probabilities, call.has_bfloat16_values);
     check_memory<T>(function, options, call.memory, shape);

@@ -17,14 +17,14 @@ namespace detail {
 /// rope_pattern.
 ///   Source: ggml-org/llama.cpp, src/models/granite-swa.cpp (38d3906)
 inline void gguf_check_layer_lists(const GgufKeys& keys, const GgufArchitecture& architecture) {
-  constexpr auto windows = "attention.sliding_window_pattern", turns = "attention.rope_pattern";
+  constexpr auto windows = "attention.sliding_window_pattern", rotation = "attention.rope_pattern";
   const bool is_listed = architecture.rope.nope_layers == GgufNopeLayers::Listed;
   if (is_listed && gguf_layer_list(keys, windows).empty()) {
     keys.reject(windows, "must have one entry per layer");
   }
-  if (!is_listed && keys.has(turns)) keys.reject(turns, "is not known for this architecture");
-  if (is_listed && keys.has(turns) && gguf_layer_list(keys, turns).empty()) {
-    keys.reject(turns, "must have one entry per layer");
+  if (!is_listed && keys.has(rotation)) keys.reject(rotation, "is not known for this architecture");
+  if (is_listed && keys.has(rotation) && gguf_layer_list(keys, rotation).empty()) {
+    keys.reject(rotation, "must have one entry per layer");
   }
 }
 

@@ -129,7 +129,7 @@ inline std::vector<Index> gguf_layers_without_rotary(const GgufKeys& keys,
         keys.reject(key, "must lie between 0 and block_count");
       }
       std::fill_n(local.begin(), dense, true);
-      add(local, [](bool turns) { return !turns; });
+      add(local, [](bool is_rotated) { return !is_rotated; });
       break;
     }
     case GgufNopeLayers::FirstOfFour:
@@ -140,7 +140,7 @@ inline std::vector<Index> gguf_layers_without_rotary(const GgufKeys& keys,
       add(gguf_linear_layers(keys, architecture), [](bool linear) { return linear; });
       break;
     case GgufNopeLayers::Listed:
-      add(gguf_layer_list(keys, "attention.rope_pattern"), [](Index turns) { return turns == 0; });
+      add(gguf_layer_list(keys, "attention.rope_pattern"), [](Index mark) { return mark == 0; });
       break;
     case GgufNopeLayers::None:
       if (keys.has("attention.recurrent_layers")) {

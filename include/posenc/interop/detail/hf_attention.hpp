@@ -386,8 +386,8 @@ class HfAttention {
 
   /// True if a layer has a window by the pattern of its class, for files without layer types.
   bool is_window_layer(Index number) const {
-    const auto& still = model_.layers_without_rotary;
-    const bool turns = !std::binary_search(still.begin(), still.end(), number);
+    const auto& unrotated = model_.layers_without_rotary;
+    const bool is_rotated = !std::binary_search(unrotated.begin(), unrotated.end(), number);
     switch (defaults_.windows) {
       case HfWindowPattern::Alternate:
         return number % 2 == 0;
@@ -400,9 +400,9 @@ class HfAttention {
             "is true, and releases of the class differ in the layers with a window; list "
             "the types of layers in layer_types");
       case HfWindowPattern::WithoutRotary:
-        return !turns;
+        return !is_rotated;
       case HfWindowPattern::ChunksWithRotary:
-        return turns;
+        return is_rotated;
       default:
         return true;
     }

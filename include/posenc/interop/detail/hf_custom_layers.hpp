@@ -188,8 +188,8 @@ inline void hf_read_cohere2_moe_types(const JsonKeys& config, const HfTypeLayers
     }
   }
   for (std::size_t i = 0; i < model.layer_types.size(); ++i) {
-    const bool turns_anyway = static_cast<Index>(i) < dense && dense_period == 1;
-    if (model.layer_types[i] == full_attention && !turns_anyway) {
+    const bool is_rotated = static_cast<Index>(i) < dense && dense_period == 1;
+    if (model.layer_types[i] == full_attention && !is_rotated) {
       model.layers_without_rotary.push_back(static_cast<Index>(i));
     }
   }
@@ -313,13 +313,13 @@ inline std::vector<std::string> hf_granite_swa_types(const JsonKeys& config,
 ///   Source: vllm, vllm/model_executor/models/step3p5.py
 inline void hf_read_use_rope_layers(const JsonKeys& config, ModelSettings& model) {
   constexpr auto key = "use_rope_layers";
-  const auto turns = config.flags(key).value_or(std::vector<bool>{});
-  if (turns.empty()) return;
-  if (turns.size() < model.layer_types.size()) {
+  const auto is_rotated = config.flags(key).value_or(std::vector<bool>{});
+  if (is_rotated.empty()) return;
+  if (is_rotated.size() < model.layer_types.size()) {
     config.reject(key, "must have an entry for each layer");
   }
   for (std::size_t i = 0; i < model.layer_types.size(); ++i) {
-    if (!turns[i]) model.layers_without_rotary.push_back(static_cast<Index>(i));
+    if (!is_rotated[i]) model.layers_without_rotary.push_back(static_cast<Index>(i));
   }
 }
 

@@ -103,8 +103,8 @@ inline void hf_set_molmo2_scaling(const JsonKeys& keys, Json& config) {
   hf_set_canonical(config, keys, list, "layer_types", types);
   Json scaling = *dict;
   constexpr auto length = "original_max_position_embeddings";
-  if (const auto beside = keys.integer(length); beside && scaling.contains(length)) {
-    scaling[length] = *beside;  // precedes that of a single dict, as the file has it
+  if (const auto outer = keys.integer(length); outer && scaling.contains(length)) {
+    scaling[length] = *outer;  // precedes that of a single dict, as the file has it
   }
   config[name] = Json::object({{full_attention, scaling}, {unscaled_attention, plain}});
 }
@@ -319,7 +319,7 @@ inline void hf_set_longcat_ngram_layers(const JsonKeys& keys, Json& config) {
 ///           modular_zamba2.py (00511f5)
 inline void hf_set_zamba2_layers(const JsonKeys& keys, Json& config) {
   constexpr auto canonical = "layers_block_type", long_key = "use_long_context",
-                 turns_key = "use_mem_rope";
+                 rope_key = "use_mem_rope";
   constexpr Index max_hidden = Index{1} << 32;
   if (keys.flag(long_key).value_or(false)) {
     keys.reject(long_key, "is true, which releases of the class read differently");
@@ -350,12 +350,12 @@ inline void hf_set_zamba2_layers(const JsonKeys& keys, Json& config) {
     if (keys.integer(key).value_or(value) != value) keys.reject(key, "contradicts hidden_size");
     config.erase(key);
   }
-  const bool turns = keys.flag(turns_key).value_or(false);
+  const bool is_rotated = keys.flag(rope_key).value_or(false);
   config[canonical] = keys.required(canonical, types);
   hf_set_canonical(config, keys, "hidden_size", "head_dim", 2 * hidden / heads);
-  hf_set_canonical(config, keys, turns_key, "position_embedding_type", turns ? "rope" : "nope");
+  hf_set_canonical(config, keys, rope_key, "position_embedding_type", is_rotated ? "rope" : "nope");
   for (const char* other :
-       {turns_key, long_key, "use_shared_attention_adapter", "use_shared_attention_lora"}) {
+       {rope_key, long_key, "use_shared_attention_adapter", "use_shared_attention_lora"}) {
     config.erase(other);
   }
 }

@@ -23,7 +23,7 @@ inline constexpr std::array hf_layered_types = [] {
   using MultiQuery = HfMultiQuery;
   using Scale = HfScale;
   using Temperature = HfTemperature;
-  using Turn = HfRotationForm;
+  using Form = HfRotationForm;
   constexpr auto half = PairingKind::HalfRotate, inter = PairingKind::Interleaved;
   constexpr Index same = kv_heads_equal_heads;
   constexpr HfTypeAttention mha = {.kv_heads = same};
@@ -145,7 +145,7 @@ inline constexpr std::array hf_layered_types = [] {
       // Several position axes.
       {.names = "chatglm",
        .rope =
-           {.pairing = inter, .is_base_fixed = true, .dicts = Dicts::One, .turn = Turn::ChatGlm},
+           {.pairing = inter, .is_base_fixed = true, .dicts = Dicts::One, .form = Form::ChatGlm},
        .attention = {.multi_query = MultiQuery::GroupNumber},
        .file = {.ignored_keys = "apply_query_key_layer_scaling"}},
       {.names = "cohere_compass_text",
@@ -162,7 +162,7 @@ inline constexpr std::array hf_layered_types = [] {
        .attention = {.head_dim = 128, .kv_heads = 8},
        .file = {.sizes = {2048, 16, 28, 131072}}},
       {.names = "dinov3_vit",
-       .rope = {.pairing = half, .base = 100, .dicts = Dicts::One, .turn = Turn::PatchGrid},
+       .rope = {.pairing = half, .base = 100, .dicts = Dicts::One, .form = Form::PatchGrid},
        .attention = mha},
       {.names = "ernie4_5_moe_vl ernie4_5_vl_moe ernie4_5_vl_moe_text",
        .rope = {.pairing = inter, .base = 0, .dicts = Dicts::One, .mrope = Mrope::Ernie}},

@@ -68,7 +68,7 @@ struct HfTypeRope {
   bool needs_width = false;  ///< the file must give rotary_dim or a share
   Index trained_length = 0;  ///< default trained length of the rule; 0 if the file must give it
   HfDicts dicts = HfDicts::AnyTypes;
-  HfRotationForm turn = HfRotationForm::Usual;
+  HfRotationForm form = HfRotationForm::Usual;
   HfMrope mrope = HfMrope::None;
   std::string_view default_dict = {};  ///< default as JSON
   bool must_have_dict = false;         ///< the class scales by default

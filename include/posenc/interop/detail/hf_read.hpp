@@ -187,17 +187,17 @@ inline void hf_read_width_of_last_channels(HfRead& read) {
 inline void hf_read_latent_widths(HfRead& read) {
   const Index plain =
       read.config.required("qk_nope_head_dim", read.config.integer("qk_nope_head_dim"));
-  const Index turned =
+  const Index rotated =
       read.config.required("qk_rope_head_dim", read.config.integer("qk_rope_head_dim"));
   hf_check_width(read.config, "qk_nope_head_dim", plain);
-  hf_check_width(read.config, "qk_rope_head_dim", turned);
-  read.head_dim = plain + turned;
+  hf_check_width(read.config, "qk_rope_head_dim", rotated);
+  read.head_dim = plain + rotated;
   read.rotary_offset = plain;
-  read.rotary_width = turned;
+  read.rotary_width = rotated;
   hf_require_neutral(read.config, "qk_head_dim", read.config.integer("qk_head_dim"), read.head_dim);
   const auto head_dim = read.config.integer("head_dim");
   const bool is_read = !lists_name(read.type.file.ignored_keys, "head_dim");
-  if (head_dim && is_read && *head_dim != turned && *head_dim != read.head_dim) {
+  if (head_dim && is_read && *head_dim != rotated && *head_dim != read.head_dim) {
     read.config.reject("head_dim", "contradicts qk_nope_head_dim and qk_rope_head_dim");
   }
   if (read.top_partial && *read.top_partial != 1) {

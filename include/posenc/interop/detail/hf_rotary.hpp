@@ -4,11 +4,11 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/interop/detail/hf_axes.hpp>
-#include <posenc/interop/detail/hf_beside.hpp>
 #include <posenc/interop/detail/hf_class_rope.hpp>
 #include <posenc/interop/detail/hf_layers.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/hf_read.hpp>
+#include <posenc/interop/detail/hf_repeated_keys.hpp>
 #include <posenc/interop/detail/hf_rules.hpp>
 #include <posenc/interop/detail/hf_scores.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
@@ -184,7 +184,7 @@ inline void hf_add_layer(HfRead& read, const std::string& layer_type, const Json
     width = settings.head_dim = read.config.integer("global_head_dim").value_or(512);
     hf_check_width(read.config, "global_head_dim", width);
   }
-  if (rope.turn == HfRotationForm::ChatGlm) return hf_add_chatglm(read, context, settings, keys);
+  if (rope.form == HfRotationForm::ChatGlm) return hf_add_chatglm(read, context, settings, keys);
   if (heads == HfHeads::LocalByKeys && layer_type == sliding_attention) {
     width = settings.head_dim = read.config.integer("swa_head_dim").value_or(width);
     hf_check_width(read.config, "swa_head_dim", width);
@@ -226,15 +226,15 @@ inline void hf_read_deepseek_v4_layers(HfRead& read, const Json& dict, const std
     if (!is_plain && !scaled.contains("attention_factor")) scaled["attention_factor"] = 1.0;
   }
   // The share of the whole head repeats qk_rope_head_dim.
-  Json turned = main != nullptr ? *main : nothing;
-  for (Json* one : {&turned, &scaled}) {
+  Json rotated = main != nullptr ? *main : nothing;
+  for (Json* one : {&rotated, &scaled}) {
     const auto share = JsonKeys(*one, name).real("partial_rotary_factor");
     if (share && hf_width_of_share(read.head_dim, *share) != read.rotary_width) {
       read.config.reject(name, "has a partial_rotary_factor that contradicts qk_rope_head_dim");
     }
     one->erase("partial_rotary_factor");
   }
-  hf_add_layer(read, sliding_attention, turned, name, hf_base_of(read, sliding_attention));
+  hf_add_layer(read, sliding_attention, rotated, name, hf_base_of(read, sliding_attention));
   hf_add_layer(read, compressed_attention, scaled, name,
                read.config.real("compress_rope_theta").value_or(160000));
 }
@@ -297,9 +297,9 @@ inline void hf_read_granite_swa_layers(HfRead& read, const Json& dict, const std
     }
     const auto [variant, is_new] = variants.name(types[i], base, 1);
     if (is_new) {
-      Json turned = dict;  // once for each variant, because a dict may be large
-      if (bases && dict.is_object()) turned["rope_theta"] = base;
-      hf_add_layer(read, variant, turned, name, hf_base_of(read, types[i]));
+      Json rotated = dict;  // once for each variant, because a dict may be large
+      if (bases && dict.is_object()) rotated["rope_theta"] = base;
+      hf_add_layer(read, variant, rotated, name, hf_base_of(read, types[i]));
     }
     read.model.layer_types.back() = variant;
   }
@@ -337,7 +337,8 @@ inline void hf_read_rope_layers(HfRead& read) {
   const Json& dict = given != nullptr ? *given : default_dict;
 
   if (given != nullptr)
-    hf_check_all_beside(read.config, read.type.rope.bases, JsonKeys(dict, name).object(), name);
+    hf_check_repeated_keys_of_layers(read.config, read.type.rope.bases,
+                                     JsonKeys(dict, name).object(), name);
   read.is_nested = hf_is_per_layer_type(dict);
   const HfLayers form = read.type.layers.form;
   if (form == HfLayers::DeepSeekV4) return hf_read_deepseek_v4_layers(read, dict, name);
@@ -359,7 +360,7 @@ inline void hf_read_rope_layers(HfRead& read) {
   const HfDicts dicts = read.type.rope.dicts;
   if (dicts == HfDicts::AnyTypes || dicts == HfDicts::One) {
     hf_add_layer(read, "", dict, name, hf_base_of(read, ""));
-    if (read.type.rope.turn == HfRotationForm::PatchGrid)
+    if (read.type.rope.form == HfRotationForm::PatchGrid)
       hf_apply_dinov3_grid(read.config, read.model.layers.back().rotary);
     return;
   }

@@ -82,9 +82,9 @@ inline double hf_length_factor(const JsonKeys& keys, const HfRuleContext& contex
   return static_cast<double>(context.max_position) / static_cast<double>(original);
 }
 
-/// True if a field of a rule is given beside the dict: a width, the base or the rotary share.
+/// True if HfRuleContext gives a field of a rule: a width, the base or the rotary share.
 template <class Rule>
-bool hf_is_beside(const Rule& rule, const void* field) {
+bool hf_is_of_context(const Rule& rule, const void* field) {
   if constexpr (requires { rule.partial_rotary_factor; }) {
     if (field == &rule.partial_rotary_factor) return true;
   }
@@ -130,7 +130,7 @@ Rule hf_read_given_fields(const JsonKeys& keys, const HfRuleContext& context) {
     rule.partial_rotary_factor = context.partial_rotary_factor.value_or(1);
   }
   for_each_field(rule, [&](const char* name, auto& field) {
-    if (!hf_is_beside(rule, &field)) hf_read_field(keys, name, field);
+    if (!hf_is_of_context(rule, &field)) hf_read_field(keys, name, field);
   });
   return rule;
 }
@@ -140,7 +140,7 @@ template <class Rule>
 void hf_require_fields(const JsonKeys& keys, const Rule& rule) {
   for_each_field(rule, [&]<class T>(const char* name, const T& field) {
     if constexpr (std::is_same_v<T, double> || std::is_same_v<T, std::vector<double>>) {
-      if (!hf_is_beside(rule, &field) && field == T{} && keys.find(name) == nullptr) {
+      if (!hf_is_of_context(rule, &field) && field == T{} && keys.find(name) == nullptr) {
         keys.required<T>(name, std::nullopt);
       }
     }

@@ -131,9 +131,9 @@ class HfVision {
 
   /// Returns the base of a tower without scaling.
   double read_base(double default_value) const {
-    const auto beside = config_.real("rope_theta");
+    const auto outer = config_.real("rope_theta");
     const Json* given = config_.find("rope_parameters");
-    double value = beside.value_or(default_value);
+    double value = outer.value_or(default_value);
     if (given != nullptr) {
       const JsonKeys rope(*given, "rope_parameters of vision_config");
       const auto type = rope.text("rope_type").value_or("default");

@@ -9,12 +9,12 @@
 #include <string>
 #include <string_view>
 
-// Keys that a file has in a rope dict and beside it.
+// Keys that a file may have in a rope dict and outside of it.
 POSENC_BEGIN
 namespace detail {
 
-/// Names of a key of rope dicts beside them.
-inline std::initializer_list<const char*> hf_names_beside(std::string_view key) {
+/// Names outside of rope dicts of one of their keys.
+inline std::initializer_list<const char*> hf_outer_names(std::string_view key) {
   static constexpr std::initializer_list<const char*> base = {"rope_theta", "rotary_emb_base"};
   static constexpr std::initializer_list<const char*> share = {
       "partial_rotary_factor", "rotary_pct",     "rope_pct",           "rope_percent",
@@ -24,20 +24,20 @@ inline std::initializer_list<const char*> hf_names_beside(std::string_view key) 
   return {};
 }
 
-/// Returns the key beside the dicts that gives the base of a layer type alone, or nullptr.
-inline const char* hf_base_key_of_type(const HfBases& bases, std::string_view layer_type) {
+/// Returns the key outside of the dicts that gives the base of a layer type alone, or nullptr.
+inline const char* hf_outer_base_key(const HfBases& bases, std::string_view layer_type) {
   if (layer_type == "compress") return "compress_rope_theta";
   return layer_type == sliding_attention ? bases.local_key : bases.global_key;
 }
 
-/// Rejects a rope dict with a value that differs from the one beside it. Releases of transformers
-/// differ in which of both they use.
-inline void hf_check_beside(const JsonKeys& config, const HfBases& bases, const Json& dict,
-                            const std::string& name, std::string_view layer_type) {
+/// Rejects a rope dict with a value that differs from the one outside of it. Releases of
+/// transformers differ in which of both they use.
+inline void hf_check_repeated_keys(const JsonKeys& config, const HfBases& bases, const Json& dict,
+                                   const std::string& name, std::string_view layer_type) {
   const JsonKeys keys(dict, name);
   const auto compare = [&](std::string_view key, const Json& value, std::string_view other) {
-    const Json* beside = config.peek(other);
-    if (beside == nullptr || beside->is_object() || beside->is_array() || *beside == value) return;
+    const Json* outer = config.peek(other);
+    if (outer == nullptr || outer->is_object() || outer->is_array() || *outer == value) return;
     keys.reject(key, "contradicts " + std::string(other) +
                          " beside it; remove the one that the weights were not trained with");
   };
@@ -45,24 +45,25 @@ inline void hf_check_beside(const JsonKeys& config, const HfBases& bases, const 
     const bool is_repeated_length = key == "max_position_embeddings";  // see hf_rule()
     if (value.is_null() || value.is_object() || is_repeated_length) continue;
     const bool is_base = key == "rope_theta" || key == "rotary_emb_base";
-    const char* of_type = is_base ? hf_base_key_of_type(bases, layer_type) : nullptr;
+    const char* of_type = is_base ? hf_outer_base_key(bases, layer_type) : nullptr;
     if (of_type != nullptr) {
       compare(key, value, of_type);
       continue;
     }
-    const auto names = hf_names_beside(key);
+    const auto names = hf_outer_names(key);
     for (const char* other : names) compare(key, value, other);
     if (names.size() == 0) compare(key, value, key);
   }
 }
 
-/// Rejects the file's rope dict, or one of its dicts per layer type, as hf_check_beside() does.
-inline void hf_check_all_beside(const JsonKeys& config, const HfBases& bases, const Json& dict,
-                                const std::string& name) {
-  hf_check_beside(config, bases, dict, name, "");
+/// Rejects the file's rope dict, or one of its dicts per layer type, as hf_check_repeated_keys()
+/// does.
+inline void hf_check_repeated_keys_of_layers(const JsonKeys& config, const HfBases& bases,
+                                             const Json& dict, const std::string& name) {
+  hf_check_repeated_keys(config, bases, dict, name, "");
   for (const auto& [layer_type, inner] : dict.members()) {
     if (inner.is_object()) {
-      hf_check_beside(config, bases, inner, name + "." + layer_type, layer_type);
+      hf_check_repeated_keys(config, bases, inner, name + "." + layer_type, layer_type);
     }
   }
 }
