@@ -12,8 +12,9 @@ POSENC_BEGIN
 namespace detail {
 
 /// Rows of supported architectures.
-///   Source: llama.cpp's llama_model_rope_type() and the loaders of its models;
-///           src/models/deepseek2.cpp for deepseek2-ocr, whose graph has its own mode
+///   Source: llama.cpp v0.5.0, whose graphs tests/oracles/llama_cpp compares with them:
+///           llama_model_rope_type(), the loaders of its models, and for deepseek2-ocr, whose graph
+///           has its own mode, src/models/deepseek2.cpp (14afe7b)
 inline constexpr std::array gguf_architectures = [] {
   using enum GgufMode;
   using LogMultiplier = GgufLogMultiplier;

@@ -17,7 +17,8 @@ namespace detail {
 /// Returns the order of the axes of mrope_section: that of the type, the file, or the caller. The
 /// classes of types that alternate read neither mrope_interleaved nor interleaved, which must agree.
 ///   Source: huggingface/transformers 5.24, Qwen3OmniMoeTalkerRotaryEmbedding and
-///           Cosmos3EdgeTextRotaryEmbedding, recomposition_frequencies()
+///           Cosmos3EdgeTextRotaryEmbedding, recomposition_frequencies(), which writes sections of
+///           more than every third pair with a stride up to the last pair
 inline MropeOrder hf_mrope_order(const JsonKeys& keys, HfMrope form,
                                  std::optional<MropeOrder> of_caller) {
   using enum MropeOrder;

@@ -8,7 +8,8 @@
 
 #include <array>
 
-// Model types of Hugging Face whose files distinguish layers in a way of their own.
+// Model types of Hugging Face whose files distinguish layers in a way of their own. Sources:
+// hf_model_type.hpp.
 POSENC_BEGIN
 namespace detail {
 
@@ -34,6 +35,7 @@ inline constexpr std::array hf_custom_types = [] {
        .rope = {.pairing = inter, .dicts = Dicts::One},
        .layers = {.form = Layers::Cohere2Moe, .period = 4, .period_key = "sliding_window_pattern"},
        .attention = {.head_dim = 128, .kv_heads = same, .windows = ByType, .window = 4096}},
+      // transformers, configuration_deepseek_v4.py (015c078).
       {.names = "deepseek_v4",
        .rope = {.pairing = inter},
        .layers = {.form = Layers::DeepSeekV4, .lists_may_be_longer = true},
@@ -53,12 +55,14 @@ inline constexpr std::array hf_custom_types = [] {
        .rope = {.pairing = half, .base = 0, .dicts = Dicts::One},
        .layers = exaone_layers,
        .attention = {.kv_heads = 32, .windows = ByType, .window = 4096}},
+      // Layers without a window are not rotated.
       {.names = "flint",
        .rope = {.pairing = half, .dicts = Dicts::One},
        .layers = {.period = 4, .type_without_rotary = full_attention},
        .attention =
            {.head_dim = 128, .kv_heads = 4, .windows = ByType, .window = 513, .sinks = true},
        .file = {.convert = &hf_set_flint_types}},
+      // A base for each layer: transformers, modular_granite_swa.py (1b27b6b).
       {.names = "granite_swa",
        .rope = {.pairing = half, .base = 0},
        .layers = {.form = Layers::GraniteSwa, .period = 4, .rare_is_first = true},
@@ -95,6 +99,7 @@ inline constexpr std::array hf_custom_types = [] {
        .layers = {.form = Layers::NoRopeIndex},
        .attention = {.head_dim = 128, .kv_heads = 8, .windows = ChunksWithRotary, .window = 8192},
        .scores = {.temperature = Temperature::FloorScale}},
+      // transformers, configuration_mimo_v2_flash.py (019770d); mlx-lm, mimo_v2_flash.py (04e6af1).
       {.names = "mimo_v2_flash",
        .rope = {.pairing = half,
                 .base = 5000000,
@@ -113,6 +118,7 @@ inline constexpr std::array hf_custom_types = [] {
        .rope = {.pairing = half, .base = 500000, .dicts = Dicts::One},
        .layers = {.form = Layers::CrossIndex},
        .attention = {.kv_heads = 8}},
+      // NVIDIA's configuration_decilm.py and block_config.py.
       {.names = "nemotron-nas",
        .rope = {.pairing = half, .dicts = Dicts::One},
        .layers = {.form = Layers::Blocks, .type_without_rotary = no_attention}},
@@ -126,6 +132,7 @@ inline constexpr std::array hf_custom_types = [] {
        .rope = {.pairing = half, .base = 2000000, .dicts = Dicts::One},
        .layers = {.form = Layers::NoRopeIndex},
        .attention = {.kv_heads = 4, .windows = WithoutRotary}},
+      // mlx-lm, step3p5.py (166ebb9); vllm, step3p5.py. step3p7: transformers (09c24c1).
       {.names = "step3p5",
        .rope = {.pairing = half},
        .layers = {.form = Layers::Step35, .lists_may_be_longer = true},

@@ -9,7 +9,7 @@
 #include <array>
 
 // Model types of Hugging Face that have latent heads, several position axes, or layers of two types
-// in a period.
+// in a period. Sources: hf_model_type.hpp.
 POSENC_BEGIN
 namespace detail {
 
@@ -94,6 +94,7 @@ inline constexpr std::array hf_layered_types = [] {
        .rope = {.pairing = inter, .dicts = Dicts::One},
        .attention = {.heads = Heads::Latent, .sparse = full},
        .file = {.convert = &hf_set_indexed_types}},
+      // Its class puts qk_rope_head_dim into head_dim.
       {.names = "glm_moe_dsa",
        .rope = {.pairing = inter, .base = 0, .dicts = Dicts::One},
        .attention = {.heads = Heads::Latent, .interleave = Interleave::MustBeTrue, .sparse = full},
@@ -112,11 +113,14 @@ inline constexpr std::array hf_layered_types = [] {
                      .sinks = true,
                      .sparse = full},
        .file = {.convert = &hf_set_indexed_types, .ignored_keys = "head_dim learnable_sink_init"}},
+      // One layer attends twice. A factor of the latent of keys and values is in no setting: see
+      // read_hf_config().
       {.names = "longcat_flash",
        .rope = {.pairing = inter, .base = 10000000, .dicts = Dicts::One},
        .attention = latent,
        .scores = {.scale = Scale::QueryLatent},
        .file = {.convert = &hf_set_longcat_layers}},
+      // mlx-lm, longcat_flash_ngram.py (06232ba).
       {.names = "longcat_flash_ngram",
        .rope = {.pairing = inter, .base = 0, .dicts = Dicts::One},
        .attention = latent,
@@ -125,6 +129,7 @@ inline constexpr std::array hf_layered_types = [] {
       {.names = "minicpm3",
        .rope = {.pairing = half, .dicts = Dicts::One},
        .attention = {.heads = Heads::Latent, .interleave = Interleave::Unread}},
+      // transformers, modular_mistral4.py (0207579); see hf_reject_mistral4_magnitude().
       {.names = "mistral4",
        .rope = {.pairing = inter,
                 .base = 0,
@@ -135,6 +140,7 @@ inline constexpr std::array hf_layered_types = [] {
                 .is_share_of_whole_head = true},
        .attention = latent,
        .scores = {.temperature = Temperature::ScalingBeta}},
+      // Its scale ignores mscale.
       {.names = "plm",
        .rope = {.pairing = inter, .base = 0, .dicts = Dicts::One, .has_mscale = false},
        .attention = latent},
@@ -143,16 +149,19 @@ inline constexpr std::array hf_layered_types = [] {
        .attention = latent,
        .file = {.ignored_keys = "head_dim q_head_dim"}},
       // Several position axes.
+      // vllm, chatglm.py; see hf_add_chatglm().
       {.names = "chatglm",
        .rope =
            {.pairing = inter, .is_base_fixed = true, .dicts = Dicts::One, .form = Form::ChatGlm},
        .attention = {.multi_query = MultiQuery::GroupNumber},
        .file = {.ignored_keys = "apply_query_key_layer_scaling"}},
+      // Axes alternate; a dict that is null means no rotation.
       {.names = "cohere_compass_text",
        .rope = {.pairing = half, .mrope = Mrope::Interleaved, .null_is_no_rotary = true},
        .layers = {.default_type = full},
        .attention = {.kv_heads = same, .windows = ByType, .window = 4096},
        .file = {.convert = &hf_drop_stray_rope_keys}},
+      // Axes alternate without a key.
       {.names = "cosmos3_edge_text",
        .rope = {.pairing = half,
                 .base = 100000000,
@@ -305,6 +314,7 @@ inline constexpr std::array hf_layered_types = [] {
        .layers = between_linear,
        .attention = {.head_dim = 256, .kv_heads = 2},
        .file = {.ignored_keys = linear_keys}},
+      // transformers, modular_qwen4_exp.py (01377e7).
       {.names = "qwen4_exp_text",
        .rope = qwen3_vl_rope,
        .layers = between_linear,
@@ -325,6 +335,7 @@ inline constexpr std::array hf_layered_types = [] {
                                 R"( "sliding_attention": {"rope_theta": 10000.0}})"},
        .layers = {.period = 3},
        .attention = {.kv_heads = same, .windows = Radius, .window = 128}},
+      // A convolution, and a norm with a learned factor of keys, precede the rotation.
       {.names = "zaya",
        .rope =
            {.pairing = half,

@@ -10,6 +10,11 @@
 
 // Columns of the tables of Hugging Face's model types: hf_plain_types.hpp, hf_layered_types.hpp and
 // hf_custom_types.hpp.
+//
+// The source of a row is the type's class in huggingface/transformers 5.24.0, its configuration and
+// its code. tests/oracles/transformers compares the types that run there. A comment at a row, or at
+// a function that it names, has its other sources, with commits. Types that status.tsv there marks
+// as read from code, and without a comment, follow their published files and code.
 POSENC_BEGIN
 namespace detail {
 
@@ -189,7 +194,9 @@ struct HfTypeAttention {
   Index first_windowed = 28;  ///< default of max_window_layers
   HfBidirectional bidirectional = HfBidirectional::Never;
   bool sinks = false;
-  std::string_view sparse = {};         ///< type of the layers whose keys an indexer chooses
+  /// Type of the layers whose keys an indexer chooses. Its own rotation is in no setting: by halves
+  /// in DeepSeek-V3.2 and Qwen4-Exp, by indexer_rope_interleave in GLM-5.
+  std::string_view sparse = {};
   bool output_inverse_rotated = false;  ///< see LayerAttention::output_inverse_rotated
 };
 

@@ -8,7 +8,8 @@
 
 #include <array>
 
-// Model types of Hugging Face whose layers are alike except for windows.
+// Model types of Hugging Face whose layers are alike except for windows. Their sources:
+// hf_model_type.hpp.
 POSENC_BEGIN
 namespace detail {
 
@@ -55,10 +56,13 @@ inline constexpr std::array hf_plain_types = [] {
                 .is_null_ambiguous = true,
                 .is_other_base_ambiguous = true},
        .attention = mha},
+      // vllm's registry (0002bff) runs aquila and xverse as Llama.
       {.names = "aquila arcee deepseek_ocr2_text eurobert gpt_neox_japanese hunyuan_v1_dense "
                 "hunyuan_v1_moe olmo olmo2 olmoe skywork xverse",
        .rope = halves,
        .attention = mha},
+      // vllm, arctic.py (00db011); mlx-lm, bailing_moe.py (0506aad), Klear.py (1245c2e) and
+      // telechat3.py (3cdc33f).
       {.names = "arctic bailing_moe dots_ocr grove_moe Klear rnd1 telechat3",
        .rope = {.pairing = half, .base = 0}},
       {.names = "aria_text llama",
@@ -82,6 +86,7 @@ inline constexpr std::array hf_plain_types = [] {
        .rope = halves,
        .attention = mha,
        .file = {.key_aliases = "num_query_groups=num_key_value_heads"}},
+      // Releases of its class have the base 10000 or 500000.
       {.names = "cohere", .rope = {.pairing = inter, .base = 0}, .attention = mha},
       {.names = "csm",
        .rope = {.pairing = half, .base = 500000, .must_have_dict = true},
@@ -94,6 +99,7 @@ inline constexpr std::array hf_plain_types = [] {
        .rope = halves,
        .attention = kv(1),
        .file = {.key_aliases = short_names, .convert = &hf_set_dbrx_attention}},
+      // mlx-lm, deepseek.py (3dde7ef) and plamo.py (1245c2e); vllm, orion.py (0531c22).
       {.names = "deci deepseek orion plamo", .rope = halves},
       {.names = "dia_decoder",
        .rope = halves,
@@ -115,6 +121,8 @@ inline constexpr std::array hf_plain_types = [] {
        .file = {.encoding = "absolute"}},
       {.names = "esmc", .rope = halves, .attention = mha, .file = {.key_aliases = short_names}},
       {.names = "evolla", .rope = {.pairing = half, .base = 500000}, .attention = kv(8)},
+      // vllm's registry (0002bff) runs internlm3 as Llama; its config.py has the settings of `new`.
+      // megrez_moe is Llama's in its authors' class for vllm.
       {.names = "exaone gte internlm2 internlm3 jais2 jina_embeddings_v3 megrez_moe new nomic_bert "
                 "PanguEmbedded Yi",
        .rope = {.pairing = half, .base = 0},
@@ -122,6 +130,7 @@ inline constexpr std::array hf_plain_types = [] {
       {.names = "falcon RefinedWebModel",
        .rope = halves,
        .attention = {.multi_query = MultiQuery::Falcon}},
+      // Keys are multiplied by key_multiplier before the rotation.
       {.names = "falcon_h1",
        .rope = {.pairing = half, .base = 0},
        .attention = kv(8),
@@ -148,6 +157,7 @@ inline constexpr std::array hf_plain_types = [] {
        .attention = kv(4),
        .scores = {.scale = Scale::Multiplier},
        .file = {.convert = &hf_set_docling_multiplier, .sizes = {1024, 16, 28, 32768}}},
+      // SGLang, srt/models/grok.py, for both.
       {.names = "grok-1",
        .rope = {.pairing = half, .dicts = Dicts::One},
        .attention = mha,
@@ -187,6 +197,7 @@ inline constexpr std::array hf_plain_types = [] {
        .rope = halves,
        .attention = mha,
        .file = {.ignored_keys = "cross_layer_interval"}},
+      // vllm's registry (0002bff) runs it as Llama.
       {.names = "internlm",
        .rope = halves,
        .attention = mha,
@@ -223,6 +234,7 @@ inline constexpr std::array hf_plain_types = [] {
        .rope = {.pairing = inter},
        .attention = mha,
        .file = {.key_aliases = "max_length=max_position_embeddings"}},
+      // mlx-lm, openelm.py (2699066).
       {.names = "openelm",
        .rope = halves,
        .attention = {.head_dim = 128},
@@ -251,6 +263,7 @@ inline constexpr std::array hf_plain_types = [] {
        .rope = {.pairing = half, .base = 1000000},
        .attention = heads(128, 8)},
       {.names = "stablelm", .rope = {.pairing = half, .share = 0.25}, .attention = kv(32)},
+      // Tele-AI's modeling_telechat.py; vllm, telechat2.py (0c4bb0e).
       {.names = "telechat telechat2",
        .rope = halves,
        .attention = mha,
@@ -311,6 +324,7 @@ inline constexpr std::array hf_plain_types = [] {
       {.names = "moshi",
        .rope = halves,
        .attention = {.kv_heads = same, .windows = Every, .window = 3000}},
+      // phi3_v and phi4mm have copies of Phi-3's class.
       {.names = "phi3 phi3_v",
        .rope = phi3_rope,
        .attention = {.kv_heads = same, .windows = Every}},
@@ -347,6 +361,7 @@ inline constexpr std::array hf_plain_types = [] {
        .rope = {.pairing = half, .base = 0},
        .attention = {.head_dim = 128, .kv_heads = 8, .windows = AfterFirst},
        .file = {.sizes = {1024, 16, 5, 32768}}},
+      // vllm, solar.py (00bd149), which has no window; upstage's own code was not found.
       {.names = "solar", .rope = halves, .attention = {.kv_heads = same, .windows = Unknown}},
       {.names = "starcoder2", .rope = halves, .attention = {.kv_heads = 2, .windows = Every}},
       {.names = "transformer",

@@ -25,6 +25,9 @@ struct HfTextModel {
   bool is_fixed = false;  ///< the class ignores the type that the part names
 };
 
+// Source: sub_configs_defaults of the classes in huggingface/transformers 5.24.0; of remote code
+//         LLaVA's llava_llama.py (015f6b7), ml-fastvlm's llava_qwen.py (003ec9b), and vllm's
+//         minicpmv.py
 inline constexpr auto hf_text_models = std::to_array<HfTextModel>({
     {"code_llama", "llama", true},
     {"cohere_compass", "cohere_compass_text"},

@@ -6,7 +6,9 @@
 
 #include <array>
 
-// Known, unsupported model types of Hugging Face, with the reason.
+// Known, unsupported model types of Hugging Face, with the reason: of the class in transformers
+// 5.24.0, or what is known of remote code. Fourier series: vllm, interns1_pro.py (01d312c) and
+// rotary_embedding/fope.py.
 POSENC_BEGIN
 namespace detail {
 

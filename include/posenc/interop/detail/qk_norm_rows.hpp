@@ -60,7 +60,7 @@ inline constexpr LayerQkNorm layer_norm_per_head = {.kind = LayerQkNormKind::Lay
 ///           solar, xverse); llama.cpp of llama-cpp-python 0.3.36, src/models/ (arctic,
 ///           bailingmoe2, codeshell, deci, dream, grovemoe, neo-bert, pangu-embed, phi2, plm,
 ///           rnd1, smallthinker). aquila, internlm, megrez_moe, RefinedWeb, telechat, Yi and the
-///           like have the attention of a class above (interop/README.md). attention_layer_norm is
+///           like have the attention of a class above (hf_plain_types.hpp). attention_layer_norm is
 ///           false by default in the configurations of allenai/OLMo, molmo and LLaDA;
 ///           normalize_qk_projections in that of apple/corenet
 inline constexpr auto hf_qk_norms = std::to_array<QkNormRow>({
