@@ -26,6 +26,7 @@ using posenc::Unscaled;
 using posenc::WindowKind;
 using support::hf::check_rejected;
 using support::hf::config;
+using support::hf::with;
 
 double base_of(const ModelSettings& model) { return std::get<Unscaled>(rotary(model).rule).base; }
 
@@ -361,11 +362,12 @@ TEST_CASE("read_hf_config keys: files that have all of a class's settings", "[in
   const auto read = read_hf_config(molmoe);
   CHECK(rotary(read).head_dim == 128);
   CHECK(read.softmax_scale == std::nullopt);
-  json other = molmoe;
-  other["rope_impl"] = "interleave";
   check_rejected(
-      other,
+      with(molmoe, {{"rope_impl", "interleave"}}),
       "'rope_impl' in the configuration is interleave, which is not supported in this model");
+  check_rejected(
+      with(molmoe, {{"block_type", "gemma"}}),
+      "'block_type' in the configuration is gemma, which is not supported in this model");
 }
 
 TEST_CASE("read_hf_config keys: MiniMax-M3 names the second model's type", "[interop]") {

@@ -68,8 +68,10 @@ TEST_CASE("read_hf_config: Falcon-H1's factor of keys is part of the scale", "[i
   check_rejected(with(falcon, {{"attention_in_multiplier", 0.9}}),
                  "'attention_in_multiplier' in the configuration is unknown, or has no effect with "
                  "the other settings; remove it if it changes neither positions nor scores");
-  check_rejected(with(falcon, {{"layer_types", {"mamba"}}}),
-                 "'layer_types' in the configuration has a type other than hybrid");
+  check_rejected(
+      with(falcon, {{"layer_types", {"mamba"}}}),
+      "'layer_types' in the configuration has the type 'mamba', which is unknown in this "
+      "model");
 }
 
 TEST_CASE(

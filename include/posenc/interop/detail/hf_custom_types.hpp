@@ -25,10 +25,13 @@ inline constexpr std::array hf_custom_types = [] {
   constexpr HfTypeAttention mha = {.kv_heads = same};
   constexpr HfTypeLayers exaone_layers = {
       .form = Layers::Exaone4, .period = 4, .period_key = "sliding_window_pattern"};
+  constexpr auto mixers = "linear_attention=mamba full_attention=attention";
   return std::to_array<HfModelType>({
       {.names = "bamba",
        .rope = {.pairing = half, .share = 0.5, .dicts = Dicts::One},
-       .layers = {.form = Layers::AttentionIndex, .type_without_rotary = "mamba"},
+       .layers = {.form = Layers::AttentionIndex,
+                  .type_aliases = mixers,
+                  .type_without_rotary = "mamba"},
        .attention = {.kv_heads = 8},
        .file = {.key_aliases = "attn_rotary_emb=rotary_dim", .convert = &hf_set_bamba_types}},
       {.names = "cohere2_moe",
@@ -75,10 +78,10 @@ inline constexpr std::array hf_custom_types = [] {
        .scores = {.scale = Scale::Multiplier}},
       {.names = "granitemoehybrid",
        .rope = {.pairing = half, .dicts = Dicts::One},
-       .layers = {.form = Layers::Mixers, .type_without_rotary = "mamba"},
+       .layers = {.form = Layers::Mixers, .type_aliases = mixers, .type_without_rotary = "mamba"},
        .attention = mha,
        .scores = {.scale = Scale::Multiplier},
-       .file = {.convert = &hf_set_granite_hybrid_types, .encoding = "nope"}},
+       .file = {.encoding = "nope"}},
       {.names = "lfm2 lfm2_moe",
        .rope = {.pairing = half, .base = 1000000, .dicts = Dicts::One},
        .layers = {.form = Layers::Convolutions},

@@ -20,17 +20,6 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Removes a type and a base beside dicts per layer type, in the same dict, which published files
-/// have and their classes remove.
-///   Source: huggingface/transformers 5.24, convert_rope_params_to_dict() of CohereCompassTextConfig
-///           and ZayaConfig
-inline void hf_drop_stray_rope_keys(const JsonKeys& keys, Json& config) {
-  const auto [dict, name] = hf_rope_dict(keys);
-  if (dict == nullptr) return;
-  if (!hf_has_dicts(*dict)) return;
-  for (const char* stray : {"rope_type", "rope_theta"}) config[name].erase(stray);
-}
-
 /// Rejects scaling in rope_parameters without a dict per layer type. Gemma 3's classes keep it
 /// without effect, while the same keys in rope_scaling scale global layers.
 ///   Source: huggingface/transformers 5.24, Gemma3TextConfig
@@ -52,24 +41,6 @@ inline void hf_reject_unread_share(const JsonKeys& keys, Json&) {
       keys.find("rotary_pct") != nullptr || (dict != nullptr && dict->contains(key));
   if (keys.find(key) == nullptr || is_repeated || keys.real(key) == 0.25) return;
   keys.reject(key, "has no effect in this class, which reads rotary_pct");
-}
-
-/// Converts Zaya's layer types, each of which has a convolution of queries, keys and values before
-/// the rotation.
-///   Source: huggingface/transformers 5.24, ZayaConfig and ZayaAttention
-inline void hf_set_zaya_types(const JsonKeys& keys, Json& config) {
-  constexpr auto names = std::to_array<std::pair<const char*, const char*>>(
-      {{"hybrid", full_attention}, {"hybrid_sliding", sliding_attention}});
-  hf_drop_stray_rope_keys(keys, config);
-  hf_rename_layer_types(keys, config, {names[0], names[1]});
-  const auto [dict, name] = hf_rope_dict(keys);
-  if (dict == nullptr) return;
-  for (const auto& [type, canonical] : names) {
-    const Json* given = dict->find(type);
-    if (given == nullptr) continue;
-    config[name][canonical] = *given;
-    config[name].erase(type);
-  }
 }
 
 /// Returns the number of a layer in per_layer_config, which may begin with zeros; nullopt if it is
@@ -157,13 +128,6 @@ inline void hf_set_lfm3_types(const JsonKeys& keys, Json& config) {
            : layer % 4 == 0 && layer > 0 ? sliding_attention
                                          : "conv";
   });
-}
-
-/// Adds the default multiplier of Granite Docling's scores, which differs from Granite's.
-///   Source: huggingface/transformers 5.24, GraniteDoclingTextConfig
-inline void hf_set_docling_multiplier(const JsonKeys& keys, Json& config) {
-  constexpr auto key = "attention_multiplier";
-  if (keys.find(key) == nullptr) config[key] = 0.015625;
 }
 
 }  // namespace detail

@@ -109,37 +109,6 @@ inline void hf_set_molmo2_scaling(const JsonKeys& keys, Json& config) {
   config[name] = Json::object({{full_attention, scaling}, {unscaled_attention, plain}});
 }
 
-/// Converts HunyuanVL's sections, which are those of XD-RoPE even if called mrope_section.
-///   Source: huggingface/transformers, hunyuan_vl/configuration_hunyuan_vl.py (043bb8d)
-inline void hf_set_xdrope_section(const JsonKeys& keys, Json& config) {
-  constexpr auto newer = "mrope_section", canonical = "xdrope_section";
-  for (const char* name : {"rope_parameters", "rope_scaling"}) {
-    const Json* dict = keys.find(name);
-    const Json* sections = dict == nullptr ? nullptr : dict->find(newer);
-    if (sections == nullptr) continue;
-    Json& renamed = config[name];
-    hf_set_canonical(renamed, JsonKeys(*dict, name), newer, canonical, *sections);
-    renamed.erase(newer);
-  }
-}
-
-/// Converts DBRX's attention settings, which are nested in a dict.
-inline void hf_set_dbrx_attention(const JsonKeys& whole, Json& config) {
-  constexpr auto part = "attn_config";
-  const Json* nested = whole.find(part);
-  if (nested == nullptr) return;
-  config.erase(part);
-  const JsonKeys keys(*nested, part);
-  if (const auto* clip = keys.find("clip_qkv")) config["clip_qkv"] = *clip;
-  if (const auto groups = keys.integer("kv_n_heads")) {
-    hf_set_canonical(config, keys, "kv_n_heads", "num_key_value_heads", *groups);
-  }
-  if (const auto base = keys.real("rope_theta")) {
-    hf_set_canonical(config, keys, "rope_theta", "rope_theta", *base);
-  }
-  keys.reject_unread(hf_is_ignorable);
-}
-
 /// Converts JetMoE's heads: there is a set of query heads, as many as KV heads, per expert of a
 /// token.
 inline void hf_set_jetmoe_heads(const JsonKeys& keys, Json& config) {
@@ -190,64 +159,18 @@ inline void hf_set_window_layers(const JsonKeys& keys, Json& config) {
   config.erase(list);
 }
 
-/// Removes keys of MolmoE's files, which hold every setting of OLMo's code, including other blocks
-/// and images.
-inline void hf_drop_molmo_keys(const JsonKeys& keys, Json& config) {
-  if (keys.text("rope_impl").value_or("llama") == "interleave") {
-    keys.reject("rope_impl", "is interleave, which is not supported in this model");
+/// Rejects other rotations and blocks of MolmoE's files, which hold every setting of OLMo's code.
+inline void hf_check_molmo(const JsonKeys& keys, Json&) {
+  for (const auto& [key, other] :
+       {std::pair("rope_impl", "interleave"), std::pair("block_type", "gemma")}) {
+    if (keys.text(key) != other) continue;
+    keys.reject(key, std::string("is ") + other + ", which is not supported in this model");
   }
-  if (keys.text("block_type").value_or("llama") != "gemma") config.erase("query_pre_attn_scalar");
-  for (const char* key : {"attention_type", "do_random_scale", "float32_attention", "rope_impl"}) {
-    config.erase(key);
-  }
-}
-
-/// Renames layer types, which differ between releases of transformers, to those that this reader
-/// knows.
-///   Source: huggingface/transformers, remap_legacy_layer_types()
-inline void hf_rename_layer_types(
-    const JsonKeys& keys, Json& config,
-    std::initializer_list<std::pair<std::string_view, std::string_view>> names) {
-  for (const char* list : {"layer_types", "layers_block_type"}) {
-    auto types = keys.texts(list);
-    if (!types) continue;
-    for (std::string& type : *types) {
-      for (const auto& [other, canonical] : names) {
-        if (type == other) type = canonical;
-      }
-    }
-    config[list] = *types;
-  }
-}
-
-inline void hf_set_granite_hybrid_types(const JsonKeys& keys, Json& config) {
-  hf_rename_layer_types(keys, config,
-                        {{"linear_attention", "mamba"}, {"full_attention", "attention"}});
-}
-
-/// Renames types of layers whose keys an indexer chooses, as it does in files without a list.
-inline void hf_set_indexed_types(const JsonKeys& keys, Json& config) {
-  hf_rename_layer_types(
-      keys, config,
-      {{"indexed_attention", "full_attention"}, {"deepseek_sparse_attention", "full_attention"}});
-}
-
-/// Renames Qwen4-Exp's layer types. Some layers have an additional embedding, which does not affect
-/// attention.
-///   Source: huggingface/transformers, qwen4_exp/configuration_qwen4_exp.py (075d0ae) and
-///           modular_qwen4_exp.py (01377e7)
-inline void hf_set_qwen4_types(const JsonKeys& keys, Json& config) {
-  hf_rename_layer_types(keys, config,
-                        {{"hybrid_indexed", "full_attention"},
-                         {"indexed_attention", "full_attention"},
-                         {"deepseek_sparse_attention", "full_attention"},
-                         {"qwen_sparse_attention", "full_attention"}});
 }
 
 /// Converts Bamba's list of attention layers, by index or by type.
 inline void hf_set_bamba_types(const JsonKeys& keys, Json& config) {
   constexpr auto indices = "attn_layer_indices";
-  hf_set_granite_hybrid_types(keys, config);
   for (const char* list : {"layer_types", "layers_block_type"}) {
     const Json* types = config.find(list);
     if (types == nullptr || types->is_null()) continue;
@@ -261,16 +184,6 @@ inline void hf_set_bamba_types(const JsonKeys& keys, Json& config) {
     }
     config.erase(list);
     hf_set_canonical(config, keys, list, indices, attending);
-  }
-}
-
-/// Removes Falcon-H1's layer types: every layer has attention and a state space in parallel.
-inline void hf_drop_falcon_h1_types(const JsonKeys& keys, Json& config) {
-  for (const char* list : {"layer_types", "layers_block_type"}) {
-    for (const auto& type : keys.texts(list).value_or(std::vector<std::string>{})) {
-      if (type != "hybrid") keys.reject(list, "has a type other than hybrid");
-    }
-    config.erase(list);
   }
 }
 

@@ -67,6 +67,8 @@ inline constexpr std::array hf_layered_types = [] {
       .pairing = half, .base = 0, .dicts = Dicts::One, .mrope = Mrope::Interleaved};
   constexpr HfTypeRope qwen35_rope = {
       .pairing = half, .base = 0, .share = 0.25, .dicts = Dicts::One, .mrope = Mrope::Interleaved};
+  constexpr HfTypeLayers indexed_layers = {
+      .type_aliases = "indexed_attention=full_attention deepseek_sparse_attention=full_attention"};
   constexpr HfTypeAttention latent = {.heads = Heads::Latent};
   constexpr HfTypeLayers between_linear = {.period = 4,
                                            .period_key = "full_attention_interval",
@@ -82,8 +84,9 @@ inline constexpr std::array hf_layered_types = [] {
        .attention = latent},
       {.names = "axk2",
        .rope = {.pairing = inter, .dicts = Dicts::One},
+       .layers = indexed_layers,
        .attention = {.heads = Heads::Latent, .interleave = Interleave::Unread, .sparse = full},
-       .file = {.convert = &hf_set_indexed_types, .ignored_keys = "head_dim"}},
+       .file = {.ignored_keys = "head_dim"}},
       {.names = "deepseek_v2",
        .rope = {.pairing = inter, .dicts = Dicts::One},
        .attention = {.heads = Heads::Latent, .interleave = Interleave::Unread}},
@@ -92,27 +95,30 @@ inline constexpr std::array hf_layered_types = [] {
        .attention = latent},
       {.names = "deepseek_v32",
        .rope = {.pairing = inter, .dicts = Dicts::One},
-       .attention = {.heads = Heads::Latent, .sparse = full},
-       .file = {.convert = &hf_set_indexed_types}},
+       .layers = indexed_layers,
+       .attention = {.heads = Heads::Latent, .sparse = full}},
       // Its class puts qk_rope_head_dim into head_dim.
       {.names = "glm_moe_dsa",
        .rope = {.pairing = inter, .base = 0, .dicts = Dicts::One},
+       .layers = indexed_layers,
        .attention = {.heads = Heads::Latent, .interleave = Interleave::MustBeTrue, .sparse = full},
-       .file = {.convert = &hf_set_indexed_types, .ignored_keys = "head_dim"}},
+       .file = {.ignored_keys = "head_dim"}},
       {.names = "hy_v4",
        .rope = {.pairing = half, .dicts = Dicts::One},
+       .layers = indexed_layers,
        .attention = {.heads = Heads::Latent,
                      .interleave = Interleave::Unread,
                      .sinks = true,
                      .sparse = full},
-       .file = {.convert = &hf_set_indexed_types, .ignored_keys = "head_dim learnable_sink_init"}},
+       .file = {.ignored_keys = "head_dim learnable_sink_init"}},
       {.names = "hy_v4_vl_text",
        .rope = {.pairing = inter, .dicts = Dicts::One, .mrope = Mrope::Interleaved},
+       .layers = indexed_layers,
        .attention = {.heads = Heads::Latent,
                      .interleave = Interleave::Unread,
                      .sinks = true,
                      .sparse = full},
-       .file = {.convert = &hf_set_indexed_types, .ignored_keys = "head_dim learnable_sink_init"}},
+       .file = {.ignored_keys = "head_dim learnable_sink_init"}},
       // One layer attends twice. A factor of the latent of keys and values is in no setting: see
       // read_hf_config().
       {.names = "longcat_flash",
@@ -157,10 +163,12 @@ inline constexpr std::array hf_layered_types = [] {
        .file = {.ignored_keys = "apply_query_key_layer_scaling"}},
       // Axes alternate; a dict that is null means no rotation.
       {.names = "cohere_compass_text",
-       .rope = {.pairing = half, .mrope = Mrope::Interleaved, .null_is_no_rotary = true},
+       .rope = {.pairing = half,
+                .mrope = Mrope::Interleaved,
+                .has_stray_keys = true,
+                .null_is_no_rotary = true},
        .layers = {.default_type = full},
-       .attention = {.kv_heads = same, .windows = ByType, .window = 4096},
-       .file = {.convert = &hf_drop_stray_rope_keys}},
+       .attention = {.kv_heads = same, .windows = ByType, .window = 4096}},
       // Axes alternate without a key.
       {.names = "cosmos3_edge_text",
        .rope = {.pairing = half,
@@ -317,9 +325,15 @@ inline constexpr std::array hf_layered_types = [] {
       // transformers, modular_qwen4_exp.py (01377e7).
       {.names = "qwen4_exp_text",
        .rope = qwen3_vl_rope,
-       .layers = between_linear,
+       .layers = {.period = 4,
+                  .period_key = "full_attention_interval",
+                  .usual_type = linear,
+                  .type_aliases = "hybrid_indexed=full_attention indexed_attention=full_attention "
+                                  "deepseek_sparse_attention=full_attention "
+                                  "qwen_sparse_attention=full_attention",
+                  .type_without_rotary = linear},
        .attention = {.head_dim = 256, .kv_heads = 2, .sparse = full},
-       .file = {.convert = &hf_set_qwen4_types, .ignored_keys = linear_keys}},
+       .file = {.ignored_keys = linear_keys}},
       // Its windows reach one key farther to the right than to the left, if their size is even.
       {.names = "t5gemma2_text",
        .rope = gemma3_rope,
@@ -343,10 +357,11 @@ inline constexpr std::array hf_layered_types = [] {
                 0,
             .default_dict =
                 R"({"full_attention": {"rope_theta": 5000000.0, "partial_rotary_factor": 0.5},)"
-                R"( "sliding_attention": {"rope_theta": 10000.0, "partial_rotary_factor": 0.5}})"},
-       .layers = {.default_type = full},
-       .attention = {.head_dim = 128, .kv_heads = 2, .windows = ByType},
-       .file = {.convert = &hf_set_zaya_types}},
+                R"( "sliding_attention": {"rope_theta": 10000.0, "partial_rotary_factor": 0.5}})",
+            .has_stray_keys = true},
+       .layers = {.type_aliases = "hybrid=full_attention hybrid_sliding=sliding_attention",
+                  .default_type = full},
+       .attention = {.head_dim = 128, .kv_heads = 2, .windows = ByType}},
   });
 }();
 

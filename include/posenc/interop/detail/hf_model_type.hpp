@@ -76,8 +76,11 @@ struct HfTypeRope {
   HfRotationForm form = HfRotationForm::Usual;
   HfMrope mrope = HfMrope::None;
   std::string_view default_dict = {};  ///< default as JSON
-  bool must_have_dict = false;         ///< the class scales by default
-  bool null_is_no_rotary = false;      ///< layers whose dict is null have no rotary encoding
+  /// A type and a base in the same dict as dicts per layer type have no effect: the class removes
+  /// them.
+  bool has_stray_keys = false;
+  bool must_have_dict = false;     ///< the class scales by default
+  bool null_is_no_rotary = false;  ///< layers whose dict is null have no rotary encoding
   /// Releases of the class differ in the meaning of null instead of a dict.
   bool is_null_ambiguous = false;
   /// Releases differ in the meaning of another base without a dict.
@@ -121,6 +124,9 @@ struct HfTypeLayers {
   const char* usual_type = sliding_attention;
   /// Keys that no class reads; they must agree with the period.
   std::string_view unread_period_keys = {};
+  /// Types with other names in lists and rope dicts, as alias=canonical. Names differ between
+  /// releases of transformers, whose remap_legacy_layer_types() converts them.
+  std::string_view type_aliases = {};
   /// Type of all layers if dicts name types and the file has no list.
   std::string_view default_type = {};
   std::string_view type_without_rotary = {};  ///< type of the layers without rotary encoding
@@ -241,7 +247,10 @@ struct HfDefaultSizes {
 
 /// Form of the file, and whether the model has a rotary encoding at all.
 struct HfTypeFile {
-  std::string_view key_aliases = {};  ///< keys with other names, as alias=canonical
+  /// Keys with other names, as alias=canonical. Either may be part.key. A part with the alias of a
+  /// key outside of it has no other key that matters.
+  std::string_view key_aliases = {};
+  std::string_view default_keys = {};  ///< values of keys that the file may omit, as JSON
   /// Converts what needs more than other names: convert(keys of the file, configuration that is
   /// read instead).
   void (*convert)(const JsonKeys& keys, Json& config) = nullptr;

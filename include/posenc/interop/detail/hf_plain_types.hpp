@@ -13,13 +13,6 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Key names of models that were configured like MosaicML's.
-inline constexpr auto short_names =
-    "d_model=hidden_size n_heads=num_attention_heads n_layers=num_hidden_layers";
-inline constexpr auto short_names_of_groups =
-    "d_model=hidden_size n_heads=num_attention_heads n_kv_heads=num_key_value_heads "
-    "n_layers=num_hidden_layers";
-
 inline constexpr std::array hf_plain_types = [] {
   using enum HfWindowPattern;
   using Dicts = HfDicts;
@@ -35,6 +28,9 @@ inline constexpr std::array hf_plain_types = [] {
   };
   constexpr auto full = full_attention;
   // Values shared by several rows.
+  constexpr auto short_names =  // as MosaicML's
+      "d_model=hidden_size n_heads=num_attention_heads n_kv_heads=num_key_value_heads "
+      "n_layers=num_hidden_layers";
   constexpr HfTypeRope halves = {.pairing = half};
   constexpr HfTypeRope phi3_rope = {
       .pairing = half, .trained_length = 4096, .dicts = Dicts::One, .yarn_is_longrope = true};
@@ -98,7 +94,10 @@ inline constexpr std::array hf_plain_types = [] {
       {.names = "dbrx",
        .rope = halves,
        .attention = kv(1),
-       .file = {.key_aliases = short_names, .convert = &hf_set_dbrx_attention}},
+       .file = {.key_aliases =
+                    "d_model=hidden_size n_heads=num_attention_heads n_layers=num_hidden_layers "
+                    "attn_config.clip_qkv=clip_qkv attn_config.kv_n_heads=num_key_value_heads "
+                    "attn_config.rope_theta=rope_theta"}},
       // mlx-lm, deepseek.py (3dde7ef) and plamo.py (1245c2e); vllm, orion.py (0531c22).
       {.names = "deci deepseek orion plamo", .rope = halves},
       {.names = "dia_decoder",
@@ -119,7 +118,11 @@ inline constexpr std::array hf_plain_types = [] {
        .rope = {.pairing = half, .is_base_fixed = true},
        .attention = mha,
        .file = {.encoding = "absolute"}},
-      {.names = "esmc", .rope = halves, .attention = mha, .file = {.key_aliases = short_names}},
+      {.names = "esmc",
+       .rope = halves,
+       .attention = mha,
+       .file = {.key_aliases =
+                    "d_model=hidden_size n_heads=num_attention_heads n_layers=num_hidden_layers"}},
       {.names = "evolla", .rope = {.pairing = half, .base = 500000}, .attention = kv(8)},
       // vllm's registry (0002bff) runs internlm3 as Llama; its config.py has the settings of `new`.
       // megrez_moe is Llama's in its authors' class for vllm.
@@ -133,9 +136,10 @@ inline constexpr std::array hf_plain_types = [] {
       // Keys are multiplied by key_multiplier before the rotation.
       {.names = "falcon_h1",
        .rope = {.pairing = half, .base = 0},
+       .layers = {.type_aliases = "hybrid=full_attention"},
        .attention = kv(8),
        .scores = {.scale = Scale::KeyMultiplier},
-       .file = {.convert = &hf_drop_falcon_h1_types}},
+       .file = {.key_aliases = "layers_block_type=layer_types"}},
       {.names = "flex_olmo", .rope = {.pairing = half, .base = 500000}, .attention = mha},
       {.names = "gemma",
        .rope = halves,
@@ -156,7 +160,8 @@ inline constexpr std::array hf_plain_types = [] {
        .rope = halves,
        .attention = kv(4),
        .scores = {.scale = Scale::Multiplier},
-       .file = {.convert = &hf_set_docling_multiplier, .sizes = {1024, 16, 28, 32768}}},
+       .file = {.default_keys = R"({"attention_multiplier": 0.015625})",
+                .sizes = {1024, 16, 28, 32768}}},
       // SGLang, srt/models/grok.py, for both.
       {.names = "grok-1",
        .rope = {.pairing = half, .dicts = Dicts::One},
@@ -171,7 +176,7 @@ inline constexpr std::array hf_plain_types = [] {
       {.names = "hf_olmo llada",
        .rope = halves,
        .attention = {.kv_heads = same, .multi_query = MultiQuery::Flag},
-       .file = {.key_aliases = short_names_of_groups}},
+       .file = {.key_aliases = short_names}},
       {.names = "higgs_audio_v2",
        .rope = {.pairing = half,
                 .base = 500000,
@@ -186,7 +191,9 @@ inline constexpr std::array hf_plain_types = [] {
        .file = {.key_aliases = "attention_head_dim=head_dim"}},
       {.names = "hunyuan_vl hunyuan_vl_text",
        .rope = halves,
-       .file = {.convert = &hf_set_xdrope_section}},
+       // These are sections of XD-RoPE under either name.
+       .file = {.key_aliases = "rope_parameters.mrope_section=rope_parameters.xdrope_section "
+                               "rope_scaling.mrope_section=rope_scaling.xdrope_section"}},
       {.names = "hy_v3", .rope = {.pairing = half, .base = 11158840}, .attention = heads(128, 8)},
       {.names = "hyperclovax",
        .rope = halves,
@@ -224,7 +231,10 @@ inline constexpr std::array hf_plain_types = [] {
       {.names = "molmo",
        .rope = halves,
        .attention = mha,
-       .file = {.key_aliases = short_names_of_groups, .convert = &hf_drop_molmo_keys}},
+       .file = {.key_aliases = short_names,
+                .convert = &hf_check_molmo,
+                .ignored_keys = "attention_type do_random_scale float32_attention "
+                                "query_pre_attn_scalar rope_impl"}},
       {.names = "molmo2_text",
        .rope = {.pairing = half, .base = 0},
        .attention = heads(128, 8),
