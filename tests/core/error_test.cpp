@@ -2,13 +2,16 @@
 // Tests the types of errors and the form of their messages.
 #include "support/catch.hpp"
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/extent.hpp>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 namespace error_test {
@@ -43,6 +46,14 @@ TEST_CASE("fail: names the function, the rule, the value and the whole shape", "
                        Message("posenc::f: "));
   CHECK_THROWS_MATCHES(posenc::detail::fail<posenc::ConfigError>("f", "base is ", 0.5),
                        posenc::ConfigError, Message("posenc::f: base is 0.5"));
+}
+
+TEST_CASE("fail: writes parts of all types, and messages of any length", "[error]") {
+  const std::string name(1000, 'n');
+  CHECK_THROWS_MATCHES(
+      posenc::detail::fail<posenc::ConfigError>("f", name, std::string_view(" is "), std::size_t{3},
+                                                " of ", posenc::Extent(4), " or ", 0.5F),
+      posenc::ConfigError, Message("posenc::f: " + name + " is 3 of 4 or 0.5"));
 }
 
 TEST_CASE("fail: a thrown error is caught as its standard base", "[error]") {

@@ -181,6 +181,7 @@
 #define POSENC_ALWAYS_INLINE __forceinline
 #define POSENC_STABLE_INLINE __forceinline
 #define POSENC_NOINLINE __declspec(noinline)
+#define POSENC_COLD __declspec(noinline)
 #define POSENC_NO_UNIQUE_ADDRESS [[msvc::no_unique_address]]
 #else
 // Without optimisation forced inlining triples the code of a kernel and the time to compile it, and
@@ -193,6 +194,9 @@
 // For functions of the stable namespace, which units with other flags must not share.
 #define POSENC_STABLE_INLINE [[gnu::always_inline]] inline
 #define POSENC_NOINLINE [[gnu::noinline]]
+// For functions that run when a call fails, or once per encoding. Compiled for size, they take less
+// time to compile.
+#define POSENC_COLD [[gnu::cold, gnu::noinline]]
 #define POSENC_NO_UNIQUE_ADDRESS [[no_unique_address]]
 #endif
 #if defined(_MSC_VER) && !defined(__clang__)

@@ -6,7 +6,6 @@
 
 #include <concepts>
 #include <limits>
-#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -39,9 +38,6 @@ class Extent {
   constexpr bool is_omitted() const noexcept { return value_ == omitted; }
 
  private:
-  /// Returns the number as text, for messages.
-  friend std::string to_text(Extent extent) { return detail::to_text(Index{extent}); }
-
   static void reject(unsigned long long value) {
     detail::fail<ShapeError>("Extent", "an extent or stride must be at most 2^63 - 1 but is ",
                              value);

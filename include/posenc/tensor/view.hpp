@@ -4,13 +4,13 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/core/list_view.hpp>
 #include <posenc/tensor/extent.hpp>
 #include <posenc/tensor/scalar.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <string>
@@ -39,7 +39,7 @@ namespace detail {
 
 /// Returns the stride of an axis over dense inner axes, omitted if one of them is. If an Index
 /// cannot hold it, returns the largest Index, which later checks reject.
-constexpr Extent dense_stride(std::initializer_list<Index> inner) noexcept {
+constexpr Extent dense_stride(ListView<Index> inner) noexcept {
   for (const Extent extent : inner) {
     if (extent.is_omitted()) return extent;
   }
@@ -246,11 +246,7 @@ std::optional<Index> max_linear_index(const std::array<Index, Rank>& extents,
 
 /// Throws ShapeError for a view with an extent that is omitted, or else negative.
 template <class View>
-#if defined(__GNUC__)
-[[gnu::cold, gnu::noinline]]
-#endif
-[[noreturn]] void
-fail_extents(const char* function, const char* name, const View& x) {
+[[noreturn]] POSENC_COLD void fail_extents(const char* function, const char* name, const View& x) {
   for (const ViewAxis& axis : axes_of(x)) {
     if (Extent(axis.extent).is_omitted()) {
       fail<ShapeError>(function, name, ".", axis.name, " must be set, if only to 0");

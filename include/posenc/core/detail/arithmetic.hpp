@@ -4,7 +4,6 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/list_view.hpp>
 
-#include <initializer_list>
 #include <limits>
 #include <optional>
 
@@ -51,7 +50,7 @@ constexpr std::optional<Index> checked_mul(ListView<Index> extents) noexcept {
 
 /// Returns the product of extents, or `otherwise` if there is none. Use it if a later check rejects
 /// `otherwise`.
-constexpr Index checked_mul_or(Index otherwise, std::initializer_list<Index> extents) noexcept {
+constexpr Index checked_mul_or(Index otherwise, ListView<Index> extents) noexcept {
   return checked_mul(extents).value_or(otherwise);
 }
 
