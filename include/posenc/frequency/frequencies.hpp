@@ -235,7 +235,8 @@ inline QuadDouble log_of_ratio(const QuadDouble& base, Index dim) {
 }
 
 /// Returns e^(i log_ratio) for i < count.
-inline std::vector<QuadDouble> geometric_sequence(const QuadDouble& log_ratio, Index count) {
+POSENC_COLD inline std::vector<QuadDouble> geometric_sequence(const QuadDouble& log_ratio,
+                                                              Index count) {
   const QuadDouble ratio = exp(log_ratio);
   std::vector<QuadDouble> inv_freq(static_cast<std::size_t>(count));
   QuadDouble power = 1;
@@ -252,14 +253,14 @@ inline std::vector<QuadDouble> wide_power_law(const QuadDouble& base, Index dim,
 }
 
 inline std::vector<DoubleDouble> rounded(const std::vector<QuadDouble>& inv_freq) {
-  std::vector<DoubleDouble> result;
-  result.reserve(inv_freq.size());
-  for (const QuadDouble& w : inv_freq) result.push_back(rounded(w));
+  std::vector<DoubleDouble> result(inv_freq.size());
+  for (std::size_t i = 0; i < inv_freq.size(); ++i) result[i] = rounded(inv_freq[i]);
   return result;
 }
 
 /// Returns base^(-2i / dim) for i < count, rounded to DoubleDouble.
-inline std::vector<DoubleDouble> power_law(const QuadDouble& base, Index dim, Index count) {
+POSENC_COLD inline std::vector<DoubleDouble> power_law(const QuadDouble& base, Index dim,
+                                                       Index count) {
   return rounded(wide_power_law(base, dim, count));
 }
 
