@@ -4,6 +4,7 @@
 #include <posenc/core/detail/aligned_vector.hpp>
 #include <posenc/core/detail/compiled.hpp>
 #include <posenc/core/detail/double_double.hpp>
+#include <posenc/core/detail/move_reset_index.hpp>
 #include <posenc/core/detail/strict_fp_order.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/angle_policy.hpp>
@@ -35,43 +36,32 @@ class Oscillator {
  public:
   explicit Oscillator(std::span<const DoubleDouble> inv_freq,
                       AnglePolicy policy = AnglePolicy::Exact, const char* function = "Oscillator")
-      : policy_(policy) {
+      : policy_(policy),
+        size_(static_cast<Index>(inv_freq.size())),
+        rows_(static_cast<std::size_t>((uses_float() ? 3 : 2) * stride())) {
     check_strict_fp_order(function);
-    if (policy == AnglePolicy::HfFloat32) {
-      // The lower bound 2^-70 limits positions to 2^120 (check_max_angle()), which float can
-      // represent.
-      max_inv_freq_ = 0x1p-70;
-      float_inv_freq_ = AlignedVector<double>(inv_freq.size());
-      for (std::size_t k = 0; k < inv_freq.size(); ++k) {
-        float_inv_freq_[k] = static_cast<double>(static_cast<float>(inv_freq[k].hi));
-        max_inv_freq_ = (std::max)(max_inv_freq_, std::abs(float_inv_freq_[k]));
-      }
-      return;
-    }
-    quarter_turns_hi_ = AlignedVector<double>(inv_freq.size());
-    quarter_turns_lo_ = AlignedVector<double>(inv_freq.size());
-    for (std::size_t k = 0; k < inv_freq.size(); ++k) {
-      const DoubleDouble quarter_turns = inv_freq[k] * two_over_pi;
-      quarter_turns_hi_[k] = quarter_turns.hi;
-      quarter_turns_lo_[k] = quarter_turns.lo;
-      max_inv_freq_ = (std::max)(max_inv_freq_, std::abs(inv_freq[k].hi));
+    // The lower bound 2^-70 limits positions to 2^120 (check_max_angle()), which float can represent.
+    if (uses_float()) max_inv_freq_ = 0x1p-70;
+    double* const row = rows_.data();
+    for (Index i = 0; i < size_; ++i) {
+      const DoubleDouble& exact = inv_freq[static_cast<std::size_t>(i)];
+      const double w = uses_float() ? static_cast<double>(static_cast<float>(exact.hi)) : exact.hi;
+      const DoubleDouble quarter_turns = uses_float() ? two_over_pi : exact * two_over_pi;
+      row[i] = quarter_turns.hi;
+      row[stride() + i] = quarter_turns.lo;
+      if (uses_float()) row[2 * stride() + i] = w;
+      max_inv_freq_ = (std::max)(max_inv_freq_, std::abs(w));
     }
   }
 
   /// Returns the number of frequencies.
-  Index size() const noexcept {
-    return static_cast<Index>((std::max)(quarter_turns_hi_.size(), float_inv_freq_.size()));
-  }
+  Index size() const noexcept { return size_; }
   AnglePolicy policy() const noexcept { return policy_; }
 
   /// Returns cos and sin of position * inv_freq[i].
   CosSin at(double position, Index i) const noexcept {
-    const auto k = static_cast<std::size_t>(i);
-    if (policy_ == AnglePolicy::HfFloat32) {
-      const float angle = static_cast<float>(position) * static_cast<float>(float_inv_freq_[k]);
-      return cos_sin(static_cast<double>(angle), two_over_pi);
-    }
-    return cos_sin(position, DoubleDouble(quarter_turns_hi_[k], quarter_turns_lo_[k]));
+    const double angle = uses_float() ? float_angle(position, i) : position;
+    return cos_sin(angle, DoubleDouble(turns_hi()[i], turns_lo()[i]));
   }
 
   /// Writes factor * cos and factor * sin of frequencies first .. first + count - 1, rounded once
@@ -96,7 +86,11 @@ class Oscillator {
   POSENC_ALWAYS_INLINE void cos_sin_row_inline(double position, Index first, Index count,
                                                double factor, T* cos_row,
                                                T* sin_row) const noexcept {
-    write_cos_sin<Tier>(PositionInRegister{position}, first, count, factor, cos_row, sin_row);
+    if (uses_float()) {
+      cos_sin_row<Tier>(position, first, count, factor, cos_row, sin_row);
+    } else {
+      write_cos_sin<Tier>(PositionInRegister{position}, first, count, factor, cos_row, sin_row);
+    }
   }
 
   /// Returns the largest |inv_freq|, which bounds the positions that are accepted.
@@ -107,7 +101,6 @@ class Oscillator {
     /// True if the caller uses the row immediately, from registers.
     static constexpr bool consumed_in_registers = true;
     double position;
-    double at(Index) const noexcept { return position; }
     template <class P>
     P load(Index) const noexcept {
       return P::broadcast(position);
@@ -122,7 +115,6 @@ class Oscillator {
     static constexpr bool consumed_in_registers = false;
     const double* positions;
     bool is_shared;
-    double at(Index i) const noexcept { return positions[is_shared ? 0 : i]; }
     template <class P>
     P load(Index i) const noexcept {
       return is_shared ? P::broadcast(*positions) : P::load(positions + i);
@@ -136,10 +128,6 @@ class Oscillator {
   template <class Tier, class PositionSource, class T>
   POSENC_ALWAYS_INLINE void write_cos_sin(PositionSource positions, Index first, Index count,
                                           double factor, T* cos_row, T* sin_row) const noexcept {
-    if (policy_ == AnglePolicy::HfFloat32) {
-      write_float32(positions, first, count, factor, cos_row, sin_row);
-      return;
-    }
     using P = Pack<double, Tier>;
     Index i = 0;
     for (; i + 2 * P::width <= count; i += 2 * P::width) {
@@ -147,10 +135,9 @@ class Oscillator {
     }
     for (; i < count; i += P::width) {
       const Index rest = (std::min)(Index{P::width}, count - i);
-      const CosSinOf<P> value =
-          cos_sin(positions.template load_partial<P>(i, rest),
-                  P::load_partial(quarter_turns_hi_.data() + first + i, rest),
-                  P::load_partial(quarter_turns_lo_.data() + first + i, rest));
+      const CosSinOf<P> value = cos_sin(positions.template load_partial<P>(i, rest),
+                                        P::load_partial(turns_hi() + first + i, rest),
+                                        P::load_partial(turns_lo() + first + i, rest));
       store_partial_as(scaled(factor, value.cos), cos_row + i, rest);
       store_partial_as(scaled(factor, value.sin), sin_row + i, rest);
     }
@@ -160,8 +147,8 @@ class Oscillator {
   POSENC_ALWAYS_INLINE void write(PositionSource positions, Index i, Index first, double factor,
                                   T* cos_row, T* sin_row) const noexcept {
     const CosSinOf<P> value =
-        cos_sin(positions.template load<P>(i), P::load(quarter_turns_hi_.data() + first + i),
-                P::load(quarter_turns_lo_.data() + first + i));
+        cos_sin(positions.template load<P>(i), P::load(turns_hi() + first + i),
+                P::load(turns_lo() + first + i));
     store<PositionSource>(scaled(factor, value.cos), cos_row + i);
     store<PositionSource>(scaled(factor, value.sin), sin_row + i);
   }
@@ -176,27 +163,56 @@ class Oscillator {
     }
   }
 
-  template <class PositionSource, class T>
-  void write_float32(PositionSource positions, Index first, Index count, double factor, T* cos_row,
-                     T* sin_row) const noexcept {
+  /// Writes cos and sin of given multiples of the frequencies' quarter turns.
+  template <class Tier, class T>
+  POSENC_NOINLINE void write_row(const double* positions, bool is_shared, Index first, Index count,
+                                 double factor, T* cos_row, T* sin_row) const noexcept {
+    write_cos_sin<Tier>(PositionsInMemory{positions, is_shared}, first, count, factor, cos_row,
+                        sin_row);
+  }
+
+  /// Writes the row of AnglePolicy::HfFloat32.
+  template <class Tier, class T>
+  POSENC_NOINLINE void write_float32(const double* positions, bool is_shared, Index first,
+                                     Index count, double factor, T* cos_row,
+                                     T* sin_row) const noexcept {
+    constexpr Index chunk = 64;
     const auto float_factor = static_cast<float>(factor);
-    for (Index i = 0; i < count; ++i) {
-      const CosSin value = at(positions.at(i), first + i);
-      cos_row[i] = static_cast<T>(float_factor * static_cast<float>(value.cos));
-      sin_row[i] = static_cast<T>(float_factor * static_cast<float>(value.sin));
+    for (Index done = 0; done < count; done += chunk) {
+      const Index part = (std::min)(chunk, count - done);
+      double angles[static_cast<std::size_t>(chunk)];
+      for (Index i = 0; i < part; ++i) {
+        angles[i] = float_angle(positions[is_shared ? 0 : done + i], first + done + i);
+      }
+      write_row<Tier>(angles, false, first + done, part, 1, cos_row + done, sin_row + done);
     }
+    for (Index i = 0; i < count; ++i) {
+      cos_row[i] = static_cast<T>(float_factor * static_cast<float>(cos_row[i]));
+      sin_row[i] = static_cast<T>(float_factor * static_cast<float>(sin_row[i]));
+    }
+  }
+  double float_angle(double position, Index i) const noexcept {
+    return static_cast<float>(position) * static_cast<float>(turns_hi()[2 * stride() + i]);
   }
 
   template <class P>
   POSENC_ALWAYS_INLINE static P scaled(double factor, P value) noexcept {
     return factor == 1 ? value : P::broadcast(factor) * value;
   }
-  // Two arrays instead of one array of DoubleDouble, so that each load reads consecutive doubles.
-  AlignedVector<double> quarter_turns_hi_, quarter_turns_lo_;
-  /// inv_freq with AnglePolicy::HfFloat32, in place of the two arrays above. Each value is a float.
-  AlignedVector<double> float_inv_freq_;
+
+  bool uses_float() const noexcept { return policy_ == AnglePolicy::HfFloat32; }
+  /// Distance of the rows in doubles: a multiple of cache lines.
+  Index stride() const noexcept { return (size_ + 7) / 8 * 8; }
+  const double* turns_hi() const noexcept { return rows_.data(); }
+  const double* turns_lo() const noexcept { return rows_.data() + stride(); }
+
+  AnglePolicy policy_;
+  MoveResetIndex size_;
+  /// Quarter turns per position: a row of their upper halves and one of their lower halves, so that
+  /// each load reads consecutive doubles. With AnglePolicy::HfFloat32 these are quarter turns per
+  /// radian, and a third row has inv_freq, rounded to float.
+  AlignedVector<double> rows_;
   double max_inv_freq_ = 0;
-  AnglePolicy policy_ = AnglePolicy::Exact;
 };
 
 // Defined outside of the class: a function that is defined in a class is inline, and compilers
@@ -204,8 +220,11 @@ class Oscillator {
 template <class Tier, std::floating_point T>
 void Oscillator::cos_sin_row(const double* positions, bool is_shared, Index first, Index count,
                              double factor, T* cos_row, T* sin_row) const noexcept {
-  write_cos_sin<Tier>(PositionsInMemory{positions, is_shared}, first, count, factor, cos_row,
-                      sin_row);
+  if (uses_float()) {
+    write_float32<Tier>(positions, is_shared, first, count, factor, cos_row, sin_row);
+  } else {
+    write_row<Tier>(positions, is_shared, first, count, factor, cos_row, sin_row);
+  }
 }
 
 /// Throws PositionError if an angle can exceed 2^50 radians, the limit of the oscillator's
