@@ -8,8 +8,10 @@
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/tensor/position_kind.hpp>
+#include <posenc/tensor/positions.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -168,23 +170,27 @@ inline void check_pair_axes(const char* function, const PairAxes& axes, Index pa
   }
 }
 
-/// Computes factor cos and factor sin of pairs first .. first + count - 1, each at position_of(axis
-/// of the pair).
-template <class PositionOf, class Real>
-void axial_row(const Oscillator& oscillator, const PairAxes& axes, const PositionOf& position_of,
-               Index first, Index count, double factor, Real* cos, Real* sin) noexcept {
-  if (axes.axis_count() == 1) {
-    oscillator.cos_sin_row(position_of(Index{0}), first, count, factor, cos, sin);
-    return;
-  }
-  constexpr Index chunk = 64;
-  double position_of_pair[static_cast<std::size_t>(chunk)];
-  for (Index done = 0; done < count; done += chunk) {
-    const Index part = (std::min)(chunk, count - done), begin = first + done;
-    axes.for_each_run(begin, part, [&](Index axis, Index run, Index pairs) {
-      std::fill_n(position_of_pair + (run - begin), pairs, position_of(axis));
-    });
-    oscillator.cos_sin_row(position_of_pair, false, begin, part, factor, cos + done, sin + done);
+/// Computes factor cos and factor sin [seq, count] of pairs first .. first + count - 1 for tokens s
+/// .. s + seq - 1 of batch row b. The position of a pair is that of the token on the pair's axis.
+template <std::floating_point Real>
+POSENC_NOINLINE void compute_cos_sin_rows(const Oscillator& oscillator, const PairAxes& axes,
+                                          const Positions& positions, Index b, Index s, Index seq,
+                                          Index first, Index count, double factor, Real* cos,
+                                          Real* sin) noexcept {
+  for (Index token = s; token < s + seq; ++token, cos += count, sin += count) {
+    if (axes.axis_count() == 1) {
+      oscillator.cos_sin_row(positions.at(b, token), first, count, factor, cos, sin);
+      continue;
+    }
+    constexpr Index chunk = 64;
+    double position_of_pair[static_cast<std::size_t>(chunk)];
+    for (Index done = 0; done < count; done += chunk) {
+      const Index part = (std::min)(chunk, count - done), begin = first + done;
+      axes.for_each_run(begin, part, [&](Index axis, Index run, Index pairs) {
+        std::fill_n(position_of_pair + (run - begin), pairs, positions.at(b, token, axis));
+      });
+      oscillator.cos_sin_row(position_of_pair, false, begin, part, factor, cos + done, sin + done);
+    }
   }
 }
 

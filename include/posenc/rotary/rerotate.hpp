@@ -38,13 +38,8 @@ void rotate_by_deltas(const D& device, HeadsView<T> k, const Rope<Pairing>& rope
       device, ListView(&keys, 1), {rope.rotary_offset(), rope.rotary_dim() / 2}, Direction::Forward,
       1.0, is_delta_of_all || deltas.batch() == 1,
       [&](Index b, Index s, Index seq, Index first, Index count, C* cos, C* sin) {
-        for (Index i = 0; i < (is_delta_of_all ? 1 : seq); ++i) {
-          const Index token = is_delta_of_all ? 0 : s + i;
-          axial_row(
-              oscillator_of(rope), rope.axes(),
-              [&](Index axis) { return deltas.at(b, token, axis); }, first, count, 1.0,
-              cos + i * count, sin + i * count);
-        }
+        compute_cos_sin_rows(oscillator_of(rope), rope.axes(), deltas, b, is_delta_of_all ? 0 : s,
+                             is_delta_of_all ? 1 : seq, first, count, 1.0, cos, sin);
         return CosSinRows<C>{cos, sin, is_delta_of_all ? 0 : count};
       });
 }

@@ -224,11 +224,8 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
   template <std::floating_point Real>
   void compute_cos_sin(const Positions& positions, Index b, Index s, Index seq, Index first,
                        Index count, Real* cos, Real* sin) const noexcept {
-    for (Index i = 0; i < seq; ++i) {
-      detail::axial_row(
-          oscillator_, axes_, [&](Index axis) { return positions.at(b, s + i, axis); }, first,
-          count, frequencies_.attention_factor(), cos + i * count, sin + i * count);
-    }
+    detail::compute_cos_sin_rows(oscillator_, axes_, positions, b, s, seq, first, count,
+                                 frequencies_.attention_factor(), cos, sin);
   }
 
   template <Scalar In, Scalar Out, Device D>

@@ -67,11 +67,10 @@ POSENC_NOINLINE CosSinRows<C> apply_direction(const CosSinRows<C>& rows, Directi
                                               double attention_factor, Index seq, Index count,
                                               C* cos, C* sin) noexcept {
   for (Index i = 0; i < seq; ++i) {
-    for (Index k = 0; k < count; ++k) {
-      cos[i * count + k] = rows.cos[i * rows.stride + k];
-      sin[i * count + k] = -rows.sin[i * rows.stride + k];
-    }
+    std::copy_n(rows.cos + i * rows.stride, count, cos + i * count);
+    std::copy_n(rows.sin + i * rows.stride, count, sin + i * count);
   }
+  for (Index n = 0; n < seq * count; ++n) sin[n] = -sin[n];
   if (direction == Direction::Inverse && attention_factor != 1) {
     // Scaling by a double-double 1 / m^2 rounds once, and does not overflow if 1 / m^2 exceeds
     // float.
