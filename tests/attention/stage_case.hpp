@@ -34,7 +34,7 @@ class StageCase {
   Case<T> tensors;
   const posenc::AttentionOptions<T> options;
   const posenc::detail::ErasedBias<T> call_bias;
-  const posenc::detail::InternalOptions beside{.function = "stage"};
+  const posenc::detail::InternalOptions internal{.function = "stage"};
   posenc::detail::AttentionPlan<T> plan;
 
   /// `bias` must outlive the case.
@@ -53,7 +53,7 @@ class StageCase {
               .has_bfloat16_values = posenc::detail::has_paired_channels<T>,
               .options = options,
               .memory = memory,
-              .beside = beside},
+              .internal = internal},
              call_bias) {
     plan.uses_positions = true;
     support::Random random(5);
