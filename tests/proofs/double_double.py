@@ -106,7 +106,7 @@ for fma in (True, False):
 
 @theorem(f"a frequency in quarter turns, within {float(TURNS)} relative, if it is at least 1e-290")
 def turns(headers):
-    if "const DoubleDouble quarter_turns = inv_freq[k] * two_over_pi;" not in (
+    if "quarter_turns = uses_float() ? two_over_pi : exact * two_over_pi;" not in (
             headers.root / "include/posenc/frequency/detail/oscillator.hpp").read_text():
         raise Unproved("the oscillator multiplies frequencies by another number")
     constant = headers.read(PATH, True).constant("two_over_pi")
