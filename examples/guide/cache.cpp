@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The lines of cache.md: decoding with a cache, ragged batches, paging, shared prefixes, windows,
-// saved sessions, and cached keys that move. Results are compared with attention in one pass.
+// saved sessions, cached keys that move, and a cache of 8 bits. Results are compared with attention in one pass.
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/dynamic_ntk.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/interop/multimodal_axes.hpp>
 #include <posenc/interop/prompt_positions.hpp>
 #include <posenc/kv/cached_attention.hpp>
+#include <posenc/kv/int8_per_token_head.hpp>
 #include <posenc/kv/kv_block_pool.hpp>
 #include <posenc/kv/kv_cache.hpp>
 #include <posenc/rotary/rerotate.hpp>
@@ -80,7 +81,8 @@ const posenc::DynamicNtkScaling rule{
 const Rope rope(frequencies(rule, 2048));
 
 /// Processes tokens first .. first + count - 1 of a text, which follow those in the cache.
-void step(Cache& cache, Index sequence, Text& text, Index first, Index count,
+template <class S>
+void step(posenc::KvCache<S>& cache, Index sequence, Text& text, Index first, Index count,
           posenc::Window window = {}) {
   const auto part = [&](Tokens& x) { return posenc::slice_seq(x.view(), first, count); };
   const auto q = part(text.q), k = part(text.k), v = part(text.v), out = part(text.out);
@@ -272,6 +274,18 @@ void saved_session() {
   expect(text.out == same.out, "a restored session continues with the same bits");
 }
 
+void eight_bits() {
+  Text text(200, 41), same = text;
+  Cache floats({.kv_heads = kv_heads, .head_dim = dim, .capacity = 1024});
+  step(floats, 0, same, 0, 200);
+
+  posenc::KvCache<posenc::Int8PerTokenHead> cache(
+      {.kv_heads = kv_heads, .head_dim = dim, .capacity = 1024});
+  step(cache, 0, text, 0, 200);
+  expect(cache.bytes() < floats.bytes() * 27 / 100, "8 bits take about a quarter of floats");
+  expect(text.out.largest_difference(same.out) < 0.01F, "8 bits change little");
+}
+
 }  // namespace
 
 int main() {
@@ -283,6 +297,7 @@ int main() {
   context_shift();
   change_of_frequencies();
   saved_session();
+  eight_bits();
   if (failures == 0) std::cout << "all claims of cache.md hold\n";
   return failures;
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The lines of extending.md: biases with gradients, a frequency rule and a rotary encoding of one's
-// own, with checks of what posenc requires of them.
+// The lines of extending.md: biases with gradients, a frequency rule, a rotary encoding and a cache
+// format of one's own, with checks of what posenc requires of them.
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/attention_backward.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/unscaled.hpp>
+#include <posenc/kv/cached_attention.hpp>
+#include <posenc/kv/kv_cache.hpp>
 #include <posenc/rotary/rope.hpp>
 
 #include <algorithm>
@@ -14,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iostream>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <string>
@@ -197,6 +200,52 @@ class RopePerHead {
 
 static_assert(posenc::DifferentiableRotary<RopePerHead, float>);
 
+/// KvRowFormat MXINT8 of the OCP microscaling formats: 8 bits per number, and a power of two as
+/// scale for every 32 numbers.
+struct MxInt8 {
+  static Index row_bytes(Index channels) { return channels + (channels + 31) / 32; }
+
+  static void encode(std::span<const float> row, std::span<std::byte> stored) {
+    for_blocks(row, stored, [](auto numbers, std::byte& scale, auto integers) {
+      float largest = 0;
+      bool finite = true;
+      for (const float x : numbers) {
+        largest = std::max(largest, std::abs(x));
+        finite = finite && std::isfinite(x);
+      }
+      const int exponent = finite ? std::clamp(std::ilogb(largest), -127, 127) : 128;
+      scale = static_cast<std::byte>(exponent + 127);  // 255: not finite
+      for (std::size_t i = 0; i < numbers.size(); ++i) {
+        const float x = finite ? std::nearbyint(std::ldexp(numbers[i], 6 - exponent)) : 0;
+        integers[i] = static_cast<std::byte>(static_cast<int>(std::clamp(x, -127.0F, 127.0F)));
+      }
+    });
+  }
+
+  static void decode(std::span<const std::byte> stored, std::span<float> row) {
+    for_blocks(row, stored, [](auto numbers, std::byte scale, auto integers) {
+      const int exponent = std::to_integer<int>(scale) - 127;
+      for (std::size_t i = 0; i < numbers.size(); ++i) {
+        const auto x = static_cast<float>(static_cast<std::int8_t>(integers[i]));
+        numbers[i] =
+            exponent == 128 ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(x, exponent - 6);
+      }
+    });
+  }
+
+ private:
+  /// Calls work(numbers, scale, integers) for each 32 numbers of a row. Scales precede integers.
+  template <class Row, class Stored, class Work>
+  static void for_blocks(Row row, Stored stored, const Work& work) {
+    constexpr std::size_t block = 32;
+    const auto scales = (row.size() + block - 1) / block;
+    for (std::size_t n = 0; n < scales; ++n) {
+      const std::size_t first = n * block, count = std::min(block, row.size() - first);
+      work(row.subspan(first, count), stored[n], stored.subspan(scales + first, count));
+    }
+  }
+};
+
 }  // namespace mine
 
 namespace {
@@ -350,6 +399,37 @@ void rotary() {
   expect(std::abs(rotated.dot(y) - x.dot(back)) < 1e-12, "the adjoint is the transpose");
 }
 
+void cache_format() {
+  static_assert(posenc::KvRowFormat<mine::MxInt8>);
+  const auto floats = [](std::uint32_t state) {
+    Heads x(state);
+    const double* const numbers = x.view().data;
+    return std::vector<float>(numbers, numbers + seq * heads * dim);
+  };
+  auto q = floats(1), k = floats(2), v = floats(3);
+  const auto attend = [&](auto cache) {
+    const auto view = [](auto& x) {
+      return posenc::HeadsView<float>{x.data(), 1, seq, heads, dim};
+    };
+    std::vector<float> out(q.size());
+    cache.append(0, view(k), view(v));
+    posenc::attention(view(q), cache, {0}, view(out), {.causal = posenc::Causal::BottomRight});
+    return std::vector<double>(out.begin(), out.end());
+  };
+  const posenc::KvCacheConfig config{.kv_heads = heads, .head_dim = dim, .capacity = seq};
+  const double error = largest_difference(attend(posenc::KvCache<mine::MxInt8>(config)),
+                                          attend(posenc::KvCache<float>(config)));
+  expect(error > 0 && error < 0.05, "8 bits change little");
+
+  std::vector<float> row{0.3F, -5, 1e-3F, 4.99F}, decoded(4);
+  std::vector<std::byte> stored(static_cast<std::size_t>(mine::MxInt8::row_bytes(4))),
+      again = stored;
+  mine::MxInt8::encode(row, stored);
+  mine::MxInt8::decode(stored, decoded);
+  mine::MxInt8::encode(decoded, again);
+  expect(stored == again, "a decoded row is encoded to the same bytes");
+}
+
 }  // namespace
 
 int main() {
@@ -357,6 +437,7 @@ int main() {
   query_bias();
   rule();
   rotary();
+  cache_format();
   if (failures == 0) std::cout << "all claims of extending.md hold\n";
   return failures;
 }

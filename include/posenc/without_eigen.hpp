@@ -36,8 +36,10 @@
 #include <posenc/frequency/hf_float32.hpp>
 #include <posenc/frequency/rotary_rule.hpp>
 #include <posenc/kv/cached_attention.hpp>
+#include <posenc/kv/int8_per_token_head.hpp>
 #include <posenc/kv/kv_block_pool.hpp>
 #include <posenc/kv/kv_cache.hpp>
+#include <posenc/kv/kv_format.hpp>
 #include <posenc/nn/linear_parameters.hpp>
 #include <posenc/nn/multi_head_config.hpp>
 #include <posenc/nn/multi_head_gradients.hpp>

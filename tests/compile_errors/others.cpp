@@ -19,6 +19,10 @@ struct ForwardOnly {
   posenc::Index in_, out_;
 };
 struct NoRotations {};
+struct NoDecode {
+  static posenc::Index row_bytes(posenc::Index channels) { return channels; }
+  static void encode(std::span<const float>, std::span<std::byte>) {}
+};
 struct NoAdjoint {
   template <class T>
   void rotate_queries(posenc::HeadsView<T>, const posenc::Positions&) const {}
@@ -328,6 +332,20 @@ void program(Row<float, 4>& q, Row<float, 4>& out, Row<double, 4>& doubles, Row<
   attention_backward(bshd(q), bshd(q), bshd(q), bshd(out), posenc::bhq(x), bshd(out),
                      posenc::AttentionGradients<float>{}, {.causal = Causal::No},
                      user::AddToTile{});
+#elif CASE == 73
+  // error: posenc::KvCache: a format of rows must provide static functions row_bytes(channels), encode(row, stored) and decode(stored, row)
+  KvCache<user::NoDecode> rows_of_bytes({.kv_heads = 2, .head_dim = 8, .capacity = 8});
+#elif CASE == 74
+  // error: posenc::KvCache: bytes need a scale. For keys and values of 8 bits use posenc::Int8PerTokenHead
+  KvCache<std::int8_t> bytes_alone({.kv_heads = 2, .head_dim = 8, .capacity = 8});
+#elif CASE == 75
+  // error: posenc::KvCache: keys and values of a cache in a KvRowFormat must be float
+  KvCache<posenc::Int8PerTokenHead> encoded({.kv_heads = 2, .head_dim = 8, .capacity = 8});
+  encoded.append(0, bshd(halves), bshd(halves));
+#elif CASE == 76
+  // error: posenc::attention: a cache of double goes with queries of double
+  const KvCache<posenc::Int8PerTokenHead> encoded({.kv_heads = 2, .head_dim = 8, .capacity = 8});
+  attention(bshd(doubles), encoded, sequences, bshd(doubles), {.causal = Causal::No});
 #endif
   (void)q, (void)out, (void)doubles, (void)x, (void)wide, (void)constant, (void)constant3;
   (void)halves, (void)y, (void)integers, (void)rows, (void)constant_rows, (void)device;

@@ -37,7 +37,10 @@ inline KvCacheConfig ring(Index window, Index max_append, Index sequences = 1) {
 /// Returns a tile as attention reads it.
 template <class S>
 posenc::detail::KvTile<S> tile_of(const KvCache<S>& cache, Index sequence, Index head, Index tile) {
-  return posenc::detail::CacheKvSource<S>(cache, {&sequence, 1}).packed_tile(0, head, tile);
+  posenc::detail::AttentionSequence s{};
+  s.begin = cache.first(sequence);
+  s.stored = cache.length(sequence);
+  return posenc::detail::CacheKvSource<S>(cache, {&sequence, 1}).tile(s, head, tile, {}, {});
 }
 
 inline std::size_t at(Index i) { return static_cast<std::size_t>(i); }

@@ -4,9 +4,11 @@
 #include <posenc/bias/alibi.hpp>
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/kv/cached_attention.hpp>
+#include <posenc/kv/int8_per_token_head.hpp>
 #include <posenc/kv/kv_block_pool.hpp>
 #include <posenc/kv/kv_cache.hpp>
 #include <posenc/kv/kv_cache_config.hpp>
+#include <posenc/kv/kv_format.hpp>
 #include <posenc/rotary/rerotate.hpp>
 #include <posenc/rotary/rope.hpp>
 
@@ -16,13 +18,13 @@
 
 using warnings::Index;
 
-template <class T>
+template <class T, posenc::KvFormat S = T>
 double decode() {
   auto q = warnings::ones<T>(3, 4, 64), y = q;
   auto k = warnings::ones<T>(3, 2, 64), v = k;
   const posenc::KvCacheConfig config{.kv_heads = 2, .head_dim = 64, .capacity = 128};
-  posenc::KvCache<T> cache(config), pooled(config, posenc::KvBlockPool({1 << 20}));
-  posenc::KvCache<T> ring({.kv_heads = 2, .head_dim = 64, .window = 40, .max_append = 4});
+  posenc::KvCache<S> cache(config), pooled(config, posenc::KvBlockPool({1 << 20}));
+  posenc::KvCache<S> ring({.kv_heads = 2, .head_dim = 64, .window = 40, .max_append = 4});
   const Index sequences[] = {0};
   for (auto* each : {&cache, &pooled, &ring}) {
     each->append(sequences, k.view(), v.view());
@@ -41,5 +43,6 @@ double decode() {
 }
 
 double use_caches() {
-  return decode<float>() + decode<double>() + decode<Eigen::half>() + decode<Eigen::bfloat16>();
+  return decode<float>() + decode<double>() + decode<Eigen::half>() + decode<Eigen::bfloat16>() +
+         decode<float, posenc::Int8PerTokenHead>();
 }

@@ -31,8 +31,8 @@ inline constexpr Index tile_keys = tile_lanes;
 
 /// Keys and values of one tile, packed for kernels as elements of type S. Rows of keys that are
 /// masked for all queries are uninitialised.
-/// A source that stores keys in another format, such as 8 bits with a scale per block, converts a
-/// tile to S when the tile is requested: see "Another format" in kv/README.md.
+/// A source that stores keys in another format, such as 8 bits with a scale, converts a tile to S
+/// when the tile is requested.
 template <class S>
 struct KvTile {
   const S* keys = nullptr;           ///< [tile_panels] panels of D channels, see panel.hpp

@@ -7,8 +7,10 @@
 #include <posenc/core/detail/compiled.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
+#include <posenc/kv/detail/kv_storage.hpp>
 #include <posenc/kv/detail/kv_transfer.hpp>
 #include <posenc/kv/kv_cache.hpp>
+#include <posenc/kv/kv_format.hpp>
 #include <posenc/tensor/detail/check_offsets.hpp>
 #include <posenc/tensor/detail/erased_device.hpp>
 #include <posenc/tensor/device.hpp>
@@ -23,39 +25,41 @@
 POSENC_BEGIN
 namespace detail {
 
-/// KV source over a KvCache: returns its tiles where they are stored, without a copy.
-template <Scalar S>
+/// KV source over a KvCache: returns its tiles where they are stored, or decodes them.
+template <KvFormat S>
 class CacheKvSource {
+  using Layout = typename KvStorage<tier::Best, S>::Layout;
+
  public:
-  using Element = S;
-  using Stored = S;
-  struct Scratch {};
+  using Element = typename Layout::Stored;
+  using Stored = Element;
+  using Scratch = typename Layout::Scratch;
 
   CacheKvSource(const KvCache<S>& cache, std::span<const Index> sequences)
       : cache_(cache), sequences_(sequences) {}
 
   Index heads() const noexcept { return cache_.kv_heads(); }
-  Scratch allocate(ArenaAllocator&) const noexcept { return {}; }
+  Scratch allocate(ArenaAllocator& allocator) const noexcept {
+    return cache_.storage_.layout().allocate(allocator);
+  }
 
   StoredKeyRanges stored() const noexcept { return {cache_.ranges_.data(), sequences_}; }
 
-  KvTile<S> tile(const AttentionSequence& s, Index head, Index tile, const KeyRange&,
-                 const Scratch&) const noexcept {
-    KvTile<S> found = packed_tile(s.kv_index, head, tile);
-    found.is_stored = true;
-    if ((tile + 1) * tile_keys < s.stored) {
-      found.prefetch_hint = packed_tile(s.kv_index, head, tile + 1).keys;
+  KvTile<Stored> tile(const AttentionSequence& s, Index head, Index tile, const KeyRange& visible,
+                      const Scratch& scratch) const noexcept {
+    const Index sequence = sequences_[static_cast<std::size_t>(s.kv_index)];
+    const Index first_key = tile * tile_keys;
+    Index next_head = head, next = tile;
+    if (first_key + tile_keys < s.stored) {
+      ++next;
     } else if (head + 1 < heads()) {
-      found.prefetch_hint = packed_tile(s.kv_index, head + 1, s.begin / tile_keys).keys;
-    } else {
-      found.prefetch_hint = found.keys;
+      ++next_head;
+      next = s.begin / tile_keys;
     }
-    return found;
-  }
-
-  /// Returns keys and values tile * 128 .. tile * 128 + 127 of a head of the call's n-th sequence.
-  KvTile<S> packed_tile(Index n, Index head, Index tile) const noexcept {
-    return cache_.storage_.tile(sequences_[static_cast<std::size_t>(n)], head, tile);
+    const auto& storage = cache_.storage_;
+    return storage.layout().tile(storage.tile(sequence, head, tile),
+                                 storage.tile(sequence, next_head, next),
+                                 {visible.begin - first_key, visible.end - first_key}, scratch);
   }
 
  private:
@@ -64,7 +68,7 @@ class CacheKvSource {
 };
 
 /// Checks a call over a cache and returns the length of its longest sequence.
-///   Cache:  KvCache, or a class with its accessors of extents and lengths
+///   Cache:  a KvCache
 ///   Throws: ShapeError, ConfigError
 template <Scalar T, class Cache>
 Index check_cache(const char* function, const HeadsView<const T>& q, const Cache& cache,
@@ -120,7 +124,7 @@ void check_cached_keys(const char* function, const HeadsView<const T>& q, const 
 }
 
 /// Part of attend_to_cache() that does not depend on the types of device and bias.
-template <class Tier, Scalar T, Scalar S>
+template <class Tier, Scalar T, KvFormat S>
 void attend_to_cache_erased(const ErasedDevice& device, const HeadsView<const T>& q,
                             const KvCache<S>& cache, std::span<const Index> sequences,
                             const HeadsView<T>& out, const AttentionOptions<T>& options,
@@ -142,7 +146,7 @@ POSENC_DETAIL_DECLARE_COMPILED(POSENC_DETAIL_ATTEND_TO_SAME_CACHE)
 POSENC_DETAIL_DECLARE_COMPILED_MIXED(POSENC_DETAIL_ATTEND_TO_CACHE)
 
 /// Runs attention() over a cache on the given tier.
-template <class Tier, Device D, Scalar T, Scalar S, class Bias>
+template <class Tier, Device D, Scalar T, KvFormat S, class Bias>
 void attend_to_cache(const D& device, const HeadsView<const T>& q, const KvCache<S>& cache,
                      std::span<const Index> sequences, const HeadsView<T>& out,
                      const AttentionOptions<T>& options, const Bias& bias,
@@ -177,14 +181,14 @@ struct AnyCache {
 ///   Throws:   ShapeError, ConfigError, PositionError, before anything is written. Without
 ///             options.query_starts also ShapeError if a sequence with queries has no keys, or fewer
 ///             keys than queries under Causal::BottomRight: append() was forgotten
-///   Accuracy: arithmetic is in Compute<T>, for any element type of the cache
+///   Accuracy: arithmetic is in Compute<T>, for any format of the cache
 ///   Cost:     reads the visible keys and values once per group of query heads that share a KV head
-template <Scalar T, Scalar S, class Bias = NoBias, Device D = detail::CallingThread>
+template <Scalar T, KvFormat S, class Bias = NoBias, Device D = detail::CallingThread>
 void attention(HeadsView<const std::type_identity_t<T>> q, const KvCache<S>& cache,
                ListView<Index> sequences, HeadsView<T> out,
                const AttentionOptions<std::type_identity_t<T>>& options, const Bias& bias = {},
                const AttentionMemory<std::type_identity_t<T>>& memory = {}, const D& device = {}) {
-  static_assert(std::same_as<Compute<T>, Compute<S>>,
+  static_assert(std::same_as<Compute<T>, typename KvCache<S>::Real>,
                 "posenc::attention: a cache of double goes with queries of double, others with "
                 "float and 16-bit types");
   detail::attend_to_cache<tier::Best, D, T>(device, q, cache, sequences, out, options, bias,

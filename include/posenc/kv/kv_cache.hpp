@@ -13,6 +13,7 @@
 #include <posenc/kv/detail/kv_writes.hpp>
 #include <posenc/kv/kv_block_pool.hpp>
 #include <posenc/kv/kv_cache_config.hpp>
+#include <posenc/kv/kv_format.hpp>
 #include <posenc/tensor/detail/check_offsets.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
@@ -30,9 +31,9 @@
 POSENC_BEGIN
 
 namespace detail {
-template <Scalar S>
+template <KvFormat S>
 class AppendTransaction;
-template <Scalar S>
+template <KvFormat S>
 class CacheKvSource;
 }  // namespace detail
 
@@ -42,6 +43,8 @@ class CacheKvSource;
 /// evicts older keys. They are stored as given, so rotate them before append(). A cache is a value
 /// type. Calls that touch many keys take an optional device last; the result is bit-identical on
 /// every device.
+///   Types:    S is an element type of tensors, or a KvRowFormat, for example Int8PerTokenHead. A
+///             cache in a KvRowFormat takes and returns rows of float
 ///   Pool:     with a KvBlockPool a sequence has memory only for the keys that it holds, whatever
 ///             its capacity. A call that needs more memory may throw MemoryLimitError or
 ///             std::bad_alloc before anything is written. Copies of a sequence or of the cache
@@ -54,18 +57,21 @@ class CacheKvSource;
 ///             other sequences
 ///   Layout:   keys [sequence][head][key / 32][D][32], in bfloat16 [..][ceil(D / 2)][32][2] with
 ///             channel 2i + 1 before 2i; values [sequence][head][key][Dv rounded up to a multiple
-///             of 16]. A key is stored at its number modulo capacity() and does not move. Without a
+///             of 16]; with a KvRowFormat both [sequence][head][key][row_bytes()]. A key is stored
+///             at its number modulo capacity() and does not move. Without a
 ///             pool, 2112 bytes separate heads whose keys, or values, take 64 KiB or more
-///   Accuracy: stored in S, rounded once to nearest even; attention computes in `Compute<S>`
+///   Accuracy: stored in S, rounded once to nearest even or encoded once; attention computes in Real
 ///   Cost:     without a pool, all memory is allocated and zeroed by the constructor; see bytes().
 ///             Keys or values of 4 MiB or more request pages of 2 MiB (POSENC_HUGE_PAGES)
 template <class S>
 class KvCache {
-  static_assert(detail::CheckScalar<S>::value);
+  static_assert(detail::CheckKvFormat<S>::value);
+  using Storage = detail::KvStorage<tier::Best, S>;
 
  public:
-  /// Type of the keys that callbacks receive: double for a cache of double, otherwise float.
-  using Real = Compute<S>;
+  /// Type of arithmetic, and of the keys that callbacks receive: double for a cache of double,
+  /// otherwise float.
+  using Real = typename Storage::Real;
 
   /// Constructs a cache without keys that owns its memory.
   ///   Throws: ConfigError, std::bad_alloc
@@ -254,7 +260,7 @@ class KvCache {
     if (from == to) return;
     const detail::KeyRange range = ranges_[from];
     const detail::KeyRange tiles = detail::tiles_of(range);
-    const double bytes = bytes_of_keys<S>(detail::tile_keys);
+    const double bytes = bytes_of_keys<typename Storage::Element>(detail::tile_keys);
     if (storage_.blocks().has_pool()) {
       storage_.blocks().share(from, to);
     } else {
@@ -286,7 +292,7 @@ class KvCache {
   ///             what rotate throws; before anything is written
   ///   Device:   reads the keys; rotate runs on the calling thread and may use the same device
   ///   Accuracy: keys that move are rounded to S once more
-  ///   Cost:     two passes over the keys that move, and memory for them in `Compute<S>`
+  ///   Cost:     two passes over the keys that move, and memory for them in Real
   template <class Rotate, Device D = detail::CallingThread>
   void erase(Index sequence, Index first, Index count, Rotate&& rotate, const D& device = {}) {
     constexpr auto function = "KvCache::erase";
@@ -315,7 +321,7 @@ class KvCache {
   ///   Throws:   ShapeError, std::bad_alloc, and what update throws; before anything is written
   ///   Device:   as for erase()
   ///   Accuracy: keys are rounded to S once more
-  ///   Cost:     two passes over the keys, and memory for them in `Compute<S>`
+  ///   Cost:     two passes over the keys, and memory for them in Real
   template <class Update, Device D = detail::CallingThread>
   void update_keys(Index sequence, Update&& update, const D& device = {}) {
     constexpr auto function = "KvCache::update_keys";
@@ -391,6 +397,8 @@ class KvCache {
         Scalar<T> && std::same_as<Compute<T>, Real>,
         "posenc::KvCache: keys and values must be float or a 16-bit type, or double for a "
         "cache that stores double");
+    static_assert(Storage::Layout::template converts<T>,
+                  "posenc::KvCache: keys and values of a cache in a KvRowFormat must be float");
   }
 
   /// Returns the bytes of `keys` keys and values of one head, in T.
@@ -400,7 +408,7 @@ class KvCache {
   }
 
   detail::KvRanges ranges_;
-  detail::KvStorage<tier::Best, S> storage_;
+  Storage storage_;
 };
 
 POSENC_END

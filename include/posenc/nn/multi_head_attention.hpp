@@ -8,6 +8,7 @@
 #include <posenc/kv/cached_attention.hpp>
 #include <posenc/kv/detail/append_transaction.hpp>
 #include <posenc/kv/kv_cache.hpp>
+#include <posenc/kv/kv_format.hpp>
 #include <posenc/nn/detail/multi_head_backward.hpp>
 #include <posenc/nn/detail/multi_head_forward.hpp>
 #include <posenc/nn/detail/multi_head_parts.hpp>
@@ -230,8 +231,8 @@ class MultiHeadAttention : detail::ModuleDiagnostics {
   ///             std::bad_alloc, or what a user's bias or projection throws. The cache is unchanged
   ///             then, and so is out, unless a user's output projection failed after it had begun
   ///             to write. On a thread of Eigen's pool an exception ends the program instead
-  template <Scalar S, Device D = detail::CallingThread>
-  requires std::same_as<Compute<S>, T>
+  template <KvFormat S, Device D = detail::CallingThread>
+  requires std::same_as<typename KvCache<S>::Real, T>
   void forward(EmbeddingsView<const T> x, const Positions& positions, KvCache<S>& cache,
                ListView<Index> sequences, EmbeddingsView<T> out, const AttentionOptions<T>& options,
                const MultiHeadMemory<T>& memory = {}, const D& device = {}) const {

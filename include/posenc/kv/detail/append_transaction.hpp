@@ -7,8 +7,8 @@
 #include <posenc/kv/detail/kv_storage.hpp>
 #include <posenc/kv/detail/kv_transfer.hpp>
 #include <posenc/kv/kv_cache.hpp>
+#include <posenc/kv/kv_format.hpp>
 #include <posenc/tensor/device.hpp>
-#include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace detail {
 /// Append to a cache that is rolled back unless commit() is called, for callers that may fail after
 /// it. In a ring it saves the tiles whose memory new keys overwrite: one in 128 tokens of a
 /// decoder.
-template <Scalar S>
+template <KvFormat S>
 class AppendTransaction {
  public:
   /// Appends as KvCache::append() does.
@@ -40,7 +40,7 @@ class AppendTransaction {
       old_ranges_[n] = range(n);
       overwritten_[n] = overwritten_tiles(n);
     }
-    for_overwritten_tiles([&](Index sequence, Index tile, const TilePointers<S>& saved) {
+    for_overwritten_tiles([&](Index sequence, Index tile, const TilePointers<Element>& saved) {
       cache_.storage_.save_tile(sequence, tile, saved);
     });
     cache.template append_checked<T>(device, runs, k, v);
@@ -50,7 +50,7 @@ class AppendTransaction {
 
   ~AppendTransaction() {
     if (is_committed_) return;
-    for_overwritten_tiles([&](Index sequence, Index tile, const TilePointers<S>& saved) {
+    for_overwritten_tiles([&](Index sequence, Index tile, const TilePointers<Element>& saved) {
       cache_.storage_.restore_tile(sequence, tile, saved);
     });
     for (Index n = 0; n < runs_.size(); ++n) {
@@ -63,6 +63,8 @@ class AppendTransaction {
   void commit() noexcept { is_committed_ = true; }
 
  private:
+  using Element = typename KvStorage<tier::Best, S>::Element;
+
   const KeyRange& range(Index n) const noexcept { return cache_.ranges_[runs_.sequence(n)]; }
 
   /// Returns the number of tiles whose memory the new keys of run n overwrite.
@@ -74,14 +76,14 @@ class AppendTransaction {
   void allocate(ArenaAllocator& allocator, Index tiles) noexcept {
     old_ranges_ = allocator.allocate<KeyRange>(runs_.size());
     overwritten_ = allocator.allocate<Index>(runs_.size());
-    tiles_.keys = allocator.allocate<S>(tiles * cache_.storage_.key_elements_per_tile());
-    tiles_.values = allocator.allocate<S>(tiles * cache_.storage_.value_elements_per_tile());
+    tiles_.keys = allocator.allocate<Element>(tiles * cache_.storage_.key_elements_per_tile());
+    tiles_.values = allocator.allocate<Element>(tiles * cache_.storage_.value_elements_per_tile());
     tiles_.has_nonfinite = allocator.allocate<char>(tiles * cache_.kv_heads());
   }
 
   template <class Visit>
   void for_overwritten_tiles(const Visit& visit) noexcept {
-    TilePointers<S> saved = tiles_;
+    TilePointers<Element> saved = tiles_;
     for (Index n = 0; n < runs_.size(); ++n) {
       for (Index i = 0; i < overwritten_[n]; ++i) {
         visit(runs_.sequence(n), old_ranges_[n].begin / tile_keys + i, saved);
@@ -96,7 +98,7 @@ class AppendTransaction {
   RaggedBatch runs_;
   KeyRange* old_ranges_ = nullptr;
   Index* overwritten_ = nullptr;  ///< overwritten tiles of each run
-  TilePointers<S> tiles_{};
+  TilePointers<Element> tiles_{};
   bool is_committed_ = false;
 };
 

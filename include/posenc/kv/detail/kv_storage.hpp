@@ -2,11 +2,11 @@
 #pragma once
 
 #include <posenc/core/detail/aligned_vector.hpp>
-#include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/kv/detail/kv_block_tables.hpp>
+#include <posenc/kv/detail/kv_layout.hpp>
 #include <posenc/kv/kv_block_pool.hpp>
-#include <posenc/tensor/scalar.hpp>
+#include <posenc/kv/kv_format.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
@@ -17,71 +17,58 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Pointers to the keys and values of a tile, of one head or, in a saved tile, of all heads.
-/// `has_nonfinite` is nonzero if a value is NaN or infinite, so that zeroed memory is a valid tile.
-template <class S>
-struct TilePointers {
-  S* keys = nullptr;
-  S* values = nullptr;
-  std::conditional_t<std::is_const_v<S>, const char, char>* has_nonfinite = nullptr;
-};
-
 /// Memory of a KvCache. It locates key j of a sequence and does not know which keys are stored.
-///   keys   [sequences][heads][capacity / panel_lanes], then as in a KvTile; head stride key_head_stride_
-///   values [sequences][heads][capacity][padded_value_dim(Dv)]; head stride value_head_stride_
+///   keys   [sequences][heads][capacity][key_size]; head stride key_head_stride_
+///   values [sequences][heads][capacity][value_size]; head stride value_head_stride_
 /// Key j is stored at j mod capacity. On a pool each tile of a sequence is one block: keys
-/// [heads][tile_keys / panel_lanes].., values [heads][tile_keys].., and `has_nonfinite` [heads].
+/// [heads][tile_keys].., values [heads][tile_keys].., and `has_nonfinite` [heads]. KvLayout defines
+/// the elements of a tile.
 /// Rows after the last key are not read. Their values are zero in the panel of the last key, unless
 /// blocks_.stale_end() is larger, because appending to lines that have just been zeroed is not slower.
-template <class Tier, Scalar S>
+template <class Tier, KvFormat S>
 class KvStorage {
  public:
-  using Real = Compute<S>;
+  using Layout = KvLayout<Tier, S>;
+  using Element = typename Layout::Element;
+  using Real = typename Layout::Real;
 
   ///   pool: nullptr for memory that the cache owns
   KvStorage(Index sequences, Index heads, Index capacity, Index dim, Index value_dim,
             const KvBlockPool* pool)
       : heads_(heads),
         capacity_(capacity),
-        dim_(dim),
-        key_size_(packed_dim<S>(dim)),
-        value_dim_(value_dim),
-        value_stride_(padded_value_dim(value_dim)),
-        key_head_stride_(padded_head_stride(key_size_, pool != nullptr)),
-        value_head_stride_(padded_head_stride(value_stride_, pool != nullptr)) {
+        layout_{dim, value_dim},
+        key_head_stride_(padded_head_stride(layout_.key_size, pool != nullptr)),
+        value_head_stride_(padded_head_stride(layout_.value_size, pool != nullptr)) {
     if (pool != nullptr) {
-      const auto numbers =
-          static_cast<std::size_t>(key_elements_per_tile() + value_elements_per_tile());
+      const auto numbers = at(key_elements_per_tile() + value_elements_per_tile());
       blocks_ = KvBlockTables(*pool, sequences, capacity / tile_keys,
-                              numbers * sizeof(S) + static_cast<std::size_t>(heads));
+                              numbers * sizeof(Element) + at(heads));
       return;
     }
     const Index all_heads = sequences * heads;
-    keys_ = AlignedVector<S>(at(all_heads * key_head_stride_), static_cast<S>(0.0F));
-    values_ = AlignedVector<S>(at(all_heads * value_head_stride_), static_cast<S>(0.0F));
+    keys_ = AlignedVector<Element>(at(all_heads * key_head_stride_), Layout::zero());
+    values_ = AlignedVector<Element>(at(all_heads * value_head_stride_), Layout::zero());
     nonfinite_ = std::vector<char>(at(all_heads * (capacity / tile_keys)));
   }
 
   Index heads() const noexcept { return heads_; }
   Index capacity() const noexcept { return capacity_; }
-  Index dim() const noexcept { return dim_; }
-  Index value_dim() const noexcept { return value_dim_; }
+  Index dim() const noexcept { return layout_.dim; }
+  Index value_dim() const noexcept { return layout_.value_dim; }
+  const Layout& layout() const noexcept { return layout_; }
 
   /// Returns the bytes of this storage, without the blocks of a pool.
   std::size_t bytes() const noexcept {
-    return (keys_.capacity() + values_.capacity()) * sizeof(S) + nonfinite_.capacity() +
+    return (keys_.capacity() + values_.capacity()) * sizeof(Element) + nonfinite_.capacity() +
            blocks_.bytes();
   }
   /// Returns the block tables, which hold blocks if the cache is on a pool.
   KvBlockTables& blocks() noexcept { return blocks_; }
   const KvBlockTables& blocks() const noexcept { return blocks_; }
 
-  KvTile<S> tile(Index sequence, Index head, Index tile) const noexcept {
-    const TilePointers<const S> found = locate(*this, sequence, head, tile);
-    return {.keys = found.keys,
-            .values = found.values,
-            .value_stride = value_stride_,
-            .finite = *found.has_nonfinite == 0};
+  TilePointers<const Element> tile(Index sequence, Index head, Index tile) const noexcept {
+    return locate(*this, sequence, head, tile);
   }
 
   /// True if writing to a tile changes keys that the sequence holds, or is possible only after
@@ -101,20 +88,20 @@ class KvStorage {
   template <class T>
   void write_keys(Index sequence, Index head, Index first, HeadsView<const T> k) noexcept {
     for_aligned_chunks(first, k.seq, panel_lanes, [&](Index j, Index n) {
-      S* const to = panel(*this, sequence, head, j);
+      Element* const to = locate(*this, sequence, head, j / tile_keys).keys;
       for (Index h = 0; h < k.heads; ++h) {
-        pack_panel<Tier>(k.row(0, j - first, h), k.seq_stride, j % panel_lanes, n, dim_,
-                         to + h * key_head_stride_);
+        layout_.write_keys(k.row(0, j - first, h), k.seq_stride, j % tile_keys, n,
+                           to + h * key_head_stride_);
       }
     });
   }
   template <class T>
   void read_keys(Index sequence, Index head, Index first, HeadsView<T> k) const noexcept {
     for_aligned_chunks(first, k.seq, panel_lanes, [&](Index j, Index n) {
-      const S* const from = panel(*this, sequence, head, j);
+      const Element* const from = locate(*this, sequence, head, j / tile_keys).keys;
       for (Index h = 0; h < k.heads; ++h) {
-        unpack_panel<Tier>(from + h * key_head_stride_, j % panel_lanes, n, dim_,
-                           k.row(0, j - first, h), k.seq_stride);
+        layout_.read_keys(from + h * key_head_stride_, j % tile_keys, n, k.row(0, j - first, h),
+                          k.seq_stride);
       }
     });
   }
@@ -128,9 +115,9 @@ class KvStorage {
       const Index row = j % tile_keys, end = row + n;
       const Index panel = (end - 1) / panel_lanes * panel_lanes;
       for (Index h = 0; h < v.heads; ++h) {
-        const TilePointers<S> tile = locate(*this, sequence, head + h, j / tile_keys);
-        const bool finite = pack_values<Tier>(v.row(0, j - first, h), v.seq_stride, n, value_dim_,
-                                              tile.values + row * value_stride_, value_stride_);
+        const TilePointers<Element> tile = locate(*this, sequence, head + h, j / tile_keys);
+        const bool finite =
+            layout_.write_values(v.row(0, j - first, h), v.seq_stride, row, n, tile.values);
         if (row == 0 || !finite) *tile.has_nonfinite = !finite;
         if (row <= panel) zero_values(tile, end, panel + panel_lanes);
       }
@@ -139,7 +126,7 @@ class KvStorage {
   /// Zeroes the complete tile of value `first` and its flag, for all heads.
   void reset_value_tile(Index sequence, Index first) noexcept {
     for (Index h = 0; h < heads_; ++h) {
-      const TilePointers<S> tile = locate(*this, sequence, h, first / tile_keys);
+      const TilePointers<Element> tile = locate(*this, sequence, h, first / tile_keys);
       zero_values(tile, 0, tile_keys);
       *tile.has_nonfinite = false;
     }
@@ -148,11 +135,8 @@ class KvStorage {
   void read_values(Index sequence, Index head, Index first, HeadsView<T> v) const noexcept {
     for_aligned_chunks(first, v.seq, tile_keys, [&](Index j, Index n) {
       for (Index h = 0; h < v.heads; ++h) {
-        const S* const values = locate(*this, sequence, head + h, j / tile_keys).values;
-        for (Index i = 0; i < n; ++i) {
-          convert_row<Tier>(values + (j % tile_keys + i) * value_stride_, value_dim_,
-                            v.row(0, j - first + i, h));
-        }
+        layout_.read_values(locate(*this, sequence, head + h, j / tile_keys).values, j % tile_keys,
+                            n, v.row(0, j - first, h), v.seq_stride);
       }
     });
   }
@@ -170,7 +154,7 @@ class KvStorage {
     const Index last = (std::min)(old_end, (tile + 1) * tile_keys);
     if (end % tile_keys == 0 || end >= last) return;
     for (Index h = 0; h < heads_; ++h) {
-      const TilePointers<S> cut = locate(*this, sequence, h, tile);
+      const TilePointers<Element> cut = locate(*this, sequence, h, tile);
       zero_values(cut, end % tile_keys, last - tile * tile_keys);
       if (*cut.has_nonfinite != 0) update_nonfinite_flag(cut, end % tile_keys);
     }
@@ -183,12 +167,12 @@ class KvStorage {
     if (from == end) return;
     const Index down = from - to;
     for_aligned_chunks(from, end - from, tile_keys, [&](Index j, Index count) {
-      const S* const values = locate(*this, sequence, head, j / tile_keys).values;
+      const Element* const values = locate(*this, sequence, head, j / tile_keys).values;
       for_aligned_chunks(j - down, count, tile_keys, [&](Index i, Index n) {
-        const S* const source = values + (i + down) % tile_keys * value_stride_;
-        std::copy(
-            source, source + n * value_stride_,
-            locate(*this, sequence, head, i / tile_keys).values + i % tile_keys * value_stride_);
+        const Element* const source = values + (i + down) % tile_keys * layout_.value_size;
+        std::copy(source, source + n * layout_.value_size,
+                  locate(*this, sequence, head, i / tile_keys).values +
+                      i % tile_keys * layout_.value_size);
       });
     });
     for (Index tile = to / tile_keys; tile * tile_keys < end - down; ++tile) {
@@ -197,15 +181,15 @@ class KvStorage {
   }
 
   /// Numbers of a tile, for all heads together.
-  Index key_elements_per_tile() const noexcept { return heads_ * tile_keys * key_size_; }
-  Index value_elements_per_tile() const noexcept { return heads_ * tile_keys * value_stride_; }
+  Index key_elements_per_tile() const noexcept { return heads_ * tile_keys * layout_.key_size; }
+  Index value_elements_per_tile() const noexcept { return heads_ * tile_keys * layout_.value_size; }
 
-  void save_tile(Index sequence, Index tile, const TilePointers<S>& saved) const noexcept {
+  void save_tile(Index sequence, Index tile, const TilePointers<Element>& saved) const noexcept {
     for (Index h = 0; h < heads_; ++h) {
       copy_head(locate(*this, sequence, h, tile), nth_tile(saved, h));
     }
   }
-  void restore_tile(Index sequence, Index tile, const TilePointers<S>& saved) noexcept {
+  void restore_tile(Index sequence, Index tile, const TilePointers<Element>& saved) noexcept {
     for (Index h = 0; h < heads_; ++h) {
       copy_head(nth_tile(saved, h), locate(*this, sequence, h, tile));
     }
@@ -232,14 +216,14 @@ class KvStorage {
   }
 
   template <class Storage>
-  using Number = std::conditional_t<std::is_const_v<Storage>, const S, S>;
+  using Number = std::conditional_t<std::is_const_v<Storage>, const Element, Element>;
 
   /// Returns the stride between heads whose keys, or values, have `size` numbers each. A token is
   /// written to all heads in turn. With a power of two as stride, their pages would compete for few
   /// TLB entries. Therefore large heads are padded by half a page and a cache line.
   Index padded_head_stride(Index size, bool on_pool) const noexcept {
     if (on_pool) return tile_keys * size;
-    constexpr Index bytes = Index{sizeof(S)}, worth = Index{64} * 1024, gap = 2048 + 64;
+    constexpr Index bytes = Index{sizeof(Element)}, worth = Index{64} * 1024, gap = 2048 + 64;
     const Index numbers = capacity_ * size;
     return numbers * bytes >= worth ? numbers + gap / bytes : numbers;
   }
@@ -251,7 +235,7 @@ class KvStorage {
                                               Index tile) noexcept {
     using Pointers = TilePointers<Number<Storage>>;
     if (storage.blocks_.has_pool()) {
-      auto* const keys = reinterpret_cast<S*>(storage.blocks_.data(sequence, tile));
+      auto* const keys = reinterpret_cast<Element*>(storage.blocks_.data(sequence, tile));
       auto* const values = keys + storage.key_elements_per_tile();
       auto* const has_nonfinite =
           reinterpret_cast<char*>(values + storage.value_elements_per_tile());
@@ -268,36 +252,29 @@ class KvStorage {
   /// Returns the pointers of the n-th of consecutive tiles of one head.
   template <class N>
   TilePointers<N> nth_tile(const TilePointers<N>& tiles, Index n) const noexcept {
-    return {tiles.keys + n * tile_keys * key_size_, tiles.values + n * tile_keys * value_stride_,
-            tiles.has_nonfinite + n};
+    return {tiles.keys + n * tile_keys * layout_.key_size,
+            tiles.values + n * tile_keys * layout_.value_size, tiles.has_nonfinite + n};
   }
-  /// Returns the start of the panel that contains key j.
-  template <class Storage>
-  static Number<Storage>* panel(Storage& storage, Index sequence, Index head, Index j) noexcept {
-    return locate(storage, sequence, head, j / tile_keys).keys +
-           j % tile_keys / panel_lanes * panel_lanes * storage.key_size_;
-  }
-
   template <class N>
-  void copy_head(const TilePointers<N>& from, const TilePointers<S>& to) const noexcept {
-    std::copy_n(from.keys, tile_keys * key_size_, to.keys);
-    std::copy_n(from.values, tile_keys * value_stride_, to.values);
+  void copy_head(const TilePointers<N>& from, const TilePointers<Element>& to) const noexcept {
+    std::copy_n(from.keys, tile_keys * layout_.key_size, to.keys);
+    std::copy_n(from.values, tile_keys * layout_.value_size, to.values);
     *to.has_nonfinite = *from.has_nonfinite;
   }
   /// Zeroes the value rows [first, last).
-  void zero_values(const TilePointers<S>& tile, Index first, Index last) noexcept {
-    std::fill_n(tile.values + first * value_stride_, (last - first) * value_stride_,
-                static_cast<S>(0.0F));
+  void zero_values(const TilePointers<Element>& tile, Index first, Index last) noexcept {
+    std::fill_n(tile.values + first * layout_.value_size, (last - first) * layout_.value_size,
+                Layout::zero());
   }
   /// Recomputes the flag from a tile's first `rows` rows, at most tile_keys.
-  void update_nonfinite_flag(const TilePointers<S>& tile, Index rows) noexcept {
-    *tile.has_nonfinite =
-        !all_finite<Tier>(tile.values, (std::min)(rows, tile_keys) * value_stride_);
+  void update_nonfinite_flag(const TilePointers<Element>& tile, Index rows) noexcept {
+    *tile.has_nonfinite = !layout_.values_are_finite(tile.values, (std::min)(rows, tile_keys));
   }
 
-  Index heads_, capacity_, dim_, key_size_, value_dim_, value_stride_;
+  Index heads_, capacity_;
+  Layout layout_;
   Index key_head_stride_, value_head_stride_;  ///< strides between heads, see padded_head_stride()
-  AlignedVector<S> keys_, values_;
+  AlignedVector<Element> keys_, values_;
   std::vector<char> nonfinite_;  ///< one flag per tile and head
   KvBlockTables blocks_;         ///< used instead of these on a pool
 };
