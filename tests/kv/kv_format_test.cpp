@@ -135,7 +135,7 @@ TEMPLATE_TEST_CASE(
     round_rows<F>(whole.c.k.view());
     round_rows<F>(whole.c.v.view());
     whole.prefill();
-    for (const Index chunk : {1, 3, 128, 300}) {
+    for (const Index chunk : {3, 200}) {
       INFO(variant.name << ", chunks of " << chunk);
       KvCache<F> cache({.kv_heads = cut.kv_heads,
                         .head_dim = cut.dim,

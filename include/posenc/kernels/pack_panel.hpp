@@ -339,11 +339,18 @@ bool pack_values(const T* v, Index stride, Index count, Index value_dim, S* out,
 template <class Tier, class S>
 bool all_finite(const S* values, Index count) noexcept {
   using P = Pack<Compute<S>, Tier>;
-  P zeros = P::zero();
-  for (Index i = 0; i < count; i += P::width) {
-    zeros = mul_add(load_as<P>(values + i), P::zero(), zeros);
+  // As in pack_values().
+  P zeros[4] = {P::zero(), P::zero(), P::zero(), P::zero()};
+  Index i = 0;
+  for (; i + 4 * P::width <= count; i += 4 * P::width) {
+    unrolled<4>([&](Index n) POSENC_INLINE_LAMBDA {
+      zeros[n] = mul_add(load_as<P>(values + i + n * P::width), P::zero(), zeros[n]);
+    });
   }
-  return all_zero(zeros);
+  for (; i < count; i += P::width) {
+    zeros[0] = mul_add(load_as<P>(values + i), P::zero(), zeros[0]);
+  }
+  return all_zero((zeros[0] + zeros[1]) + (zeros[2] + zeros[3]));
 }
 
 }  // namespace detail

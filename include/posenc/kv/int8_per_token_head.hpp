@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -32,59 +33,36 @@ struct Int8PerTokenHead {
   }
 
   static void encode(std::span<const float> row, std::span<std::byte> stored) noexcept {
-    constexpr std::int32_t infinity = 0x7f800000;
-    // Magnitudes are compared as integers, whose order is the same; NaN are the largest.
-    std::int32_t most[block] = {};
-    for_blocks(row.size(), [&](std::size_t first, auto count) {
-      std::int32_t bits[block];
-      std::memcpy(bits, row.data() + first, count * sizeof(float));
-      for (std::size_t i = 0; i < count; ++i) {
-        most[i] = (std::max)(most[i], bits[i] & 0x7fffffff);
-      }
-    });
-    const std::int32_t largest = *std::max_element(most, most + block);
-    const bool is_finite = largest < infinity;
-    Bfloat16 scale(is_finite ? std::bit_cast<float>(largest) / 127
-                             : std::numeric_limits<float>::quiet_NaN());
-    // Fractions of denormal scales would be too coarse.
+    const float largest = largest_magnitude(row);
+    Bfloat16 scale(largest / 127);
+    // Multiples of a denormal scale would be too coarse.
     if (scale < (std::numeric_limits<float>::min)()) scale = Bfloat16{};
     std::memcpy(stored.data(), &scale, scale_bytes);
-    if (!is_finite || scale == 0) {
-      std::fill(stored.begin() + scale_bytes, stored.end(), std::byte{0});
+    std::byte* const integers = stored.data() + scale_bytes;
+    if (scale == 0 || std::isnan(scale)) {
+      std::fill_n(integers, row.size(), std::byte{0});
       return;
     }
-    const float divisor = scale;
     for_blocks(row.size(), [&](std::size_t first, auto count) {
-      float numbers[block];
-      std::int8_t rounded[block];
-      std::memcpy(numbers, row.data() + first, count * sizeof(float));
-      for (std::size_t i = 0; i < count; ++i) {
-        rounded[i] = static_cast<std::int8_t>(nearest_integer(numbers[i] / divisor));
-      }
-      std::memcpy(stored.data() + scale_bytes + first, rounded, count);
+      encode_block(row.data() + first, scale, integers + first, count);
     });
   }
 
   static void decode(std::span<const std::byte> stored, std::span<float> row) noexcept {
-    Bfloat16 stored_scale;
-    std::memcpy(&stored_scale, stored.data(), scale_bytes);
-    const float scale = stored_scale;
+    Bfloat16 scale;
+    std::memcpy(&scale, stored.data(), scale_bytes);
+    const std::byte* const integers = stored.data() + scale_bytes;
     for_blocks(row.size(), [&](std::size_t first, auto count) {
-      std::int8_t integers[block];
-      float numbers[block];
-      std::memcpy(integers, stored.data() + scale_bytes + first, count);
-      for (std::size_t i = 0; i < count; ++i) {
-        numbers[i] = static_cast<float>(integers[i]) * scale;
-      }
-      std::memcpy(row.data() + first, numbers, count * sizeof(float));
+      decode_block(integers + first, scale, row.data() + first, count);
     });
   }
 
  private:
   static constexpr std::size_t scale_bytes = sizeof(Bfloat16);
-  /// Channels per loop of constant length, which compilers vectorise. The arrays of a block cannot
-  /// alias the spans.
-  static constexpr std::size_t block = 16;
+  /// Numbers per loop of constant length. At -O2 g++ 12 vectorises only such loops, of arrays that
+  /// do not overlap. At -O3 it unrolls loops of up to 16 steps instead: 60 ns instead of 14 for 128
+  /// numbers.
+  static constexpr std::size_t block = 32;
 
   template <class Work>
   static void for_blocks(std::size_t channels, const Work& work) noexcept {
@@ -95,9 +73,36 @@ struct Int8PerTokenHead {
     if (d < channels) work(d, channels - d);
   }
 
-  /// Returns the integer nearest to x, |x| < 2^22: the low bits of x + 1.5 * 2^23, whose ulp is 1.
-  static std::int32_t nearest_integer(float x) noexcept {
-    return std::bit_cast<std::int32_t>(x + 12582912.0F) - 0x4b400000;
+  /// Returns max |x|, or NaN if a number is not finite.
+  static float largest_magnitude(std::span<const float> row) noexcept {
+    // Magnitudes are compared as integers, whose order is the same; NaN are the largest.
+    std::int32_t largest[block] = {};
+    for_blocks(row.size(), [&](std::size_t first, auto count) {
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto bits = std::bit_cast<std::int32_t>(row[first + i]) & 0x7fffffff;
+        largest[i] = (std::max)(largest[i], bits);
+      }
+    });
+    constexpr std::int32_t infinity = 0x7f800000;
+    const std::int32_t bits = *std::max_element(largest, largest + block);
+    return bits < infinity ? std::bit_cast<float>(bits) : std::numeric_limits<float>::quiet_NaN();
+  }
+
+  template <class Count>
+  static void encode_block(const float* __restrict numbers, float scale,
+                           std::byte* __restrict integers, Count count) noexcept {
+    for (std::size_t i = 0; i < count; ++i) {
+      // The low bits of x + 1.5 * 2^23, whose ulp is 1, are the integer nearest to x.
+      const auto bits = std::bit_cast<std::uint32_t>(numbers[i] / scale + 12582912.0F);
+      integers[i] = static_cast<std::byte>(bits);
+    }
+  }
+  template <class Count>
+  static void decode_block(const std::byte* __restrict integers, float scale,
+                           float* __restrict numbers, Count count) noexcept {
+    for (std::size_t i = 0; i < count; ++i) {
+      numbers[i] = static_cast<float>(static_cast<std::int8_t>(integers[i])) * scale;
+    }
   }
 };
 
