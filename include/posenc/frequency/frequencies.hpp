@@ -235,8 +235,7 @@ inline QuadDouble log_of_ratio(const QuadDouble& base, Index dim) {
 }
 
 /// Returns e^(i log_ratio) for i < count.
-POSENC_COLD inline std::vector<QuadDouble> geometric_sequence(const QuadDouble& log_ratio,
-                                                              Index count) {
+inline std::vector<QuadDouble> geometric_sequence(const QuadDouble& log_ratio, Index count) {
   const QuadDouble ratio = exp(log_ratio);
   std::vector<QuadDouble> inv_freq(static_cast<std::size_t>(count));
   QuadDouble power = 1;
@@ -259,8 +258,7 @@ inline std::vector<DoubleDouble> rounded(const std::vector<QuadDouble>& inv_freq
 }
 
 /// Returns base^(-2i / dim) for i < count, rounded to DoubleDouble.
-POSENC_COLD inline std::vector<DoubleDouble> power_law(const QuadDouble& base, Index dim,
-                                                       Index count) {
+inline std::vector<DoubleDouble> power_law(const QuadDouble& base, Index dim, Index count) {
   return rounded(wide_power_law(base, dim, count));
 }
 

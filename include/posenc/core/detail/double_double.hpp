@@ -93,7 +93,7 @@ inline DoubleDouble operator*(DoubleDouble a, DoubleDouble b) noexcept {
   return quick_two_sum(product.hi, product.lo + cross);
 }
 
-POSENC_COLD inline DoubleDouble operator/(DoubleDouble a, DoubleDouble b) noexcept {
+POSENC_NOINLINE inline DoubleDouble operator/(DoubleDouble a, DoubleDouble b) noexcept {
   const double first = a.hi / b.hi;
   DoubleDouble remainder = a - b * first;
   const double second = remainder.hi / b.hi;

@@ -110,7 +110,7 @@ inline std::array<double, 3> three_sum(double a, double b, double c) noexcept {
 // 2^-206 of the largest term. These are the "sloppy" operations of Hida, Li and Bailey: their error
 // is bounded relative to the larger operand, not relative to a sum that cancels.
 
-POSENC_COLD inline QuadDouble operator+(const QuadDouble& a, const QuadDouble& b) noexcept {
+POSENC_NOINLINE inline QuadDouble operator+(const QuadDouble& a, const QuadDouble& b) noexcept {
   const auto& [a0, a1, a2, a3] = a.limbs;
   const auto& [b0, b1, b2, b3] = b.limbs;
   const DoubleDouble s0 = two_sum(a0, b0), s1 = two_sum(a1, b1), s2 = two_sum(a2, b2),
@@ -124,7 +124,7 @@ POSENC_COLD inline QuadDouble operator+(const QuadDouble& a, const QuadDouble& b
 
 inline QuadDouble operator-(const QuadDouble& a, const QuadDouble& b) noexcept { return a + (-b); }
 
-POSENC_COLD inline QuadDouble operator*(const QuadDouble& a, const QuadDouble& b) noexcept {
+POSENC_NOINLINE inline QuadDouble operator*(const QuadDouble& a, const QuadDouble& b) noexcept {
   const auto& [a0, a1, a2, a3] = a.limbs;
   const auto& [b0, b1, b2, b3] = b.limbs;
   const DoubleDouble p00 = two_product(a0, b0), p01 = two_product(a0, b1),
@@ -142,7 +142,7 @@ POSENC_COLD inline QuadDouble operator*(const QuadDouble& a, const QuadDouble& b
                           fourth.lo + ((third[1] + first[2]) + (products[2] + rests[2]))});
 }
 
-POSENC_COLD inline QuadDouble operator/(const QuadDouble& a, const QuadDouble& b) noexcept {
+POSENC_NOINLINE inline QuadDouble operator/(const QuadDouble& a, const QuadDouble& b) noexcept {
   // Long division with two digits of about 100 bits.
   const DoubleDouble divisor = rounded(b), first = rounded(a) / divisor;
   return QuadDouble(first) + QuadDouble(rounded(a - b * first) / divisor);
@@ -153,7 +153,7 @@ inline bool operator<(const QuadDouble& a, const QuadDouble& b) noexcept {
 }
 
 /// Returns the largest integer not above x.
-POSENC_COLD inline QuadDouble floor(const QuadDouble& x) noexcept {
+inline QuadDouble floor(const QuadDouble& x) noexcept {
   QuadDouble result;
   for (std::size_t i = 0; i < 4; ++i) {
     result.limbs[i] = std::floor(x.limbs[i]);
@@ -163,7 +163,7 @@ POSENC_COLD inline QuadDouble floor(const QuadDouble& x) noexcept {
 }
 
 /// Returns e^x. exp(0) is exactly 1.
-POSENC_COLD inline QuadDouble exp(const QuadDouble& x) noexcept {
+inline QuadDouble exp(const QuadDouble& x) noexcept {
   const double k = std::rint(x.limbs[0] / ln_2.hi);
   const QuadDouble r = (x - quad_ln_2 * k) * 0x1p-9;
   // |r| < 2^-10, so sixteen terms are enough. They are summed as 16! / n! r^n, whose factors are
@@ -187,7 +187,7 @@ POSENC_COLD inline QuadDouble exp(const QuadDouble& x) noexcept {
 }
 
 /// Returns the natural logarithm of x > 0. log(1) is exactly 0.
-POSENC_COLD inline QuadDouble log(const QuadDouble& x) noexcept {
+inline QuadDouble log(const QuadDouble& x) noexcept {
   const double guess = std::log(x.limbs[0]);
   const QuadDouble error = x * exp(QuadDouble(-guess)) - 1.0;
   // The series of log(1 + error) up to error^3, because error^4 is less than 2^-200.
