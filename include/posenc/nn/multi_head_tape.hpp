@@ -98,7 +98,8 @@ struct ForwardPass {
     if (!values_are_x && !values_are_keys) copy(in.values_from, values_from);
   }
   static bool same(const EmbeddingsView<const T>& a, const EmbeddingsView<const T>& b) noexcept {
-    return a.data == b.data && a.extents() == b.extents() && strides_of(a) == strides_of(b);
+    return a.data == b.data && a.extents() == b.extents() &&
+           layout_of(a).strides == layout_of(b).strides;
   }
   static void copy(const EmbeddingsView<const T>& from, const EmbeddingsView<T>& to) noexcept {
     if (to.empty()) return;

@@ -178,61 +178,92 @@ struct LseView {
 
 namespace detail {
 
-/// One axis of a view, with the names of its fields for messages.
-struct ViewAxis {
-  const char *name, *stride_name;
-  Index extent, stride;
+/// The names of an axis' extent and stride, for messages.
+struct AxisNames {
+  const char *extent, *stride;
 };
 
-/// Returns the axes of a view, in the order of its fields.
-template <class T>
-std::array<ViewAxis, 4> axes_of(const HeadsView<T>& x) noexcept {
-  return {{{"batch", "batch_stride", x.batch, x.batch_stride},
-           {"seq", "seq_stride", x.seq, x.seq_stride},
-           {"heads", "head_stride", x.heads, x.head_stride},
-           {"dim", "stride of the features", x.dim, 1}}};
-}
-template <class T>
-std::array<ViewAxis, 3> axes_of(const EmbeddingsView<T>& x) noexcept {
-  return {{{"batch", "batch_stride", x.batch, x.batch_stride},
-           {"seq", "seq_stride", x.seq, x.seq_stride},
-           {"dim", "stride of the features", x.dim, 1}}};
-}
-template <class T>
-std::array<ViewAxis, 2> axes_of(const MatrixView<T>& x) noexcept {
-  return {
-      {{"rows", "row_stride", x.rows, x.row_stride}, {"cols", "stride of the columns", x.cols, 1}}};
-}
-template <class T>
-std::array<ViewAxis, 4> axes_of(const ScoresView<T>& x) noexcept {
-  return {{{"batch", "batch_stride", x.batch, x.batch_stride},
-           {"heads", "head_stride", x.heads, x.head_stride},
-           {"queries", "query_stride", x.queries, x.query_stride},
-           {"keys", "key_stride", x.keys, x.key_stride}}};
-}
-template <class T>
-std::array<ViewAxis, 3> axes_of(const LseView<T>& x) noexcept {
-  return {{{"batch", "batch_stride", x.batch, x.batch_stride},
-           {"heads", "head_stride", x.heads, x.head_stride},
-           {"queries", "query_stride", x.queries, x.query_stride}}};
-}
+inline constexpr std::array<AxisNames, 4> heads_axes{{{"batch", "batch_stride"},
+                                                      {"seq", "seq_stride"},
+                                                      {"heads", "head_stride"},
+                                                      {"dim", "stride of the features"}}};
+inline constexpr std::array<AxisNames, 3> embeddings_axes{
+    {{"batch", "batch_stride"}, {"seq", "seq_stride"}, {"dim", "stride of the features"}}};
+inline constexpr std::array<AxisNames, 2> matrix_axes{
+    {{"rows", "row_stride"}, {"cols", "stride of the columns"}}};
+inline constexpr std::array<AxisNames, 4> scores_axes{{{"batch", "batch_stride"},
+                                                       {"heads", "head_stride"},
+                                                       {"queries", "query_stride"},
+                                                       {"keys", "key_stride"}}};
+inline constexpr std::array<AxisNames, 3> lse_axes{
+    {{"batch", "batch_stride"}, {"heads", "head_stride"}, {"queries", "query_stride"}}};
 
-/// Returns the strides of all axes of a view.
-template <class View>
-auto strides_of(const View& x) noexcept {
-  const auto axes = axes_of(x);
-  std::array<Index, std::tuple_size_v<decltype(axes)>> strides{};
-  for (std::size_t n = 0; n < axes.size(); ++n) strides[n] = axes[n].stride;
-  return strides;
+/// A view without its type: checks take it, so that they are compiled once for all views.
+struct ViewLayout {
+  ListView<AxisNames> axes;               ///< in the order of the view's fields
+  std::array<Index, 4> extents, strides;  ///< of these axes
+  Index element_size;                     ///< in bytes
+  bool has_data;
+
+  std::size_t rank() const noexcept { return axes.size(); }
+  ListView<Index> all_extents() const noexcept { return {extents.data(), rank()}; }
+  ListView<Index> all_strides() const noexcept { return {strides.data(), rank()}; }
+  /// True if there are no data, and no extent is set.
+  bool is_omitted() const noexcept {
+    for (const Index extent : all_extents()) {
+      if (!Extent(extent).is_omitted()) return false;
+    }
+    return !has_data;
+  }
+};
+
+template <class T>
+ViewLayout layout_of(const HeadsView<T>& x) noexcept {
+  return {{heads_axes.data(), heads_axes.size()},
+          {x.batch, x.seq, x.heads, x.dim},
+          {x.batch_stride, x.seq_stride, x.head_stride, 1},
+          sizeof(T),
+          x.data != nullptr};
+}
+template <class T>
+ViewLayout layout_of(const EmbeddingsView<T>& x) noexcept {
+  return {{embeddings_axes.data(), embeddings_axes.size()},
+          {x.batch, x.seq, x.dim},
+          {x.batch_stride, x.seq_stride, 1},
+          sizeof(T),
+          x.data != nullptr};
+}
+template <class T>
+ViewLayout layout_of(const MatrixView<T>& x) noexcept {
+  return {{matrix_axes.data(), matrix_axes.size()},
+          {x.rows, x.cols},
+          {x.row_stride, 1},
+          sizeof(T),
+          x.data != nullptr};
+}
+template <class T>
+ViewLayout layout_of(const ScoresView<T>& x) noexcept {
+  return {{scores_axes.data(), scores_axes.size()},
+          {x.batch, x.heads, x.queries, x.keys},
+          {x.batch_stride, x.head_stride, x.query_stride, x.key_stride},
+          sizeof(T),
+          x.data != nullptr};
+}
+template <class T>
+ViewLayout layout_of(const LseView<T>& x) noexcept {
+  return {{lse_axes.data(), lse_axes.size()},
+          {x.batch, x.heads, x.queries},
+          {x.batch_stride, x.head_stride, x.query_stride},
+          sizeof(T),
+          x.data != nullptr};
 }
 
 /// Returns the largest linear index of an element: its distance from the first element in memory, or
 /// its number in row-major order if that is larger. Returns nothing if an Index cannot hold it.
-template <std::size_t Rank>
-std::optional<Index> max_linear_index(const std::array<Index, Rank>& extents,
-                                      const std::array<Index, Rank>& strides) noexcept {
+inline std::optional<Index> max_linear_index(ListView<Index> extents,
+                                             ListView<Index> strides) noexcept {
   std::optional<Index> reach = 0, count = 1;
-  for (std::size_t axis = 0; axis < Rank && reach && count; ++axis) {
+  for (std::size_t axis = 0; axis < extents.size() && reach && count; ++axis) {
     count = checked_mul(*count, extents[axis]);
     if (extents[axis] <= 1) continue;
     const Index stride = strides[axis];
@@ -245,14 +276,43 @@ std::optional<Index> max_linear_index(const std::array<Index, Rank>& extents,
 }
 
 /// Throws ShapeError for a view with an extent that is omitted, or else negative.
-template <class View>
-[[noreturn]] POSENC_COLD void fail_extents(const char* function, const char* name, const View& x) {
-  for (const ViewAxis& axis : axes_of(x)) {
-    if (Extent(axis.extent).is_omitted()) {
-      fail<ShapeError>(function, name, ".", axis.name, " must be set, if only to 0");
+[[noreturn]] POSENC_COLD inline void fail_extents(const char* function, const char* name,
+                                                  const ViewLayout& x) {
+  for (std::size_t n = 0; n < x.rank(); ++n) {
+    if (Extent(x.extents[n]).is_omitted()) {
+      fail<ShapeError>(function, name, ".", x.axes[n].extent, " must be set, if only to 0");
     }
   }
-  fail<ShapeError>(function, name, " ", x.extents(), " must not have a negative extent");
+  fail<ShapeError>(function, name, " ", x.all_extents(), " must not have a negative extent");
+}
+
+/// Throws ShapeError for a view whose elements are farther apart than memory can be.
+[[noreturn]] POSENC_COLD inline void fail_strides(const char* function, const char* name,
+                                                  const ViewLayout& x) {
+  for (std::size_t n = 0; n < x.rank(); ++n) {
+    if (x.extents[n] > 1 && Extent(x.strides[n]).is_omitted()) {
+      fail<ShapeError>(function, name, ".", x.axes[n].stride,
+                       " must be set, because extents were assigned after initialisation");
+    }
+  }
+  fail<ShapeError>(function, name, " ", x.all_extents(), " with strides ", x.all_strides(),
+                   " exceeds the address space");
+}
+
+POSENC_COLD inline void check_layout(const char* function, const char* name, const ViewLayout& x) {
+  bool is_empty = false;
+  for (const Index extent : x.all_extents()) {
+    if (extent < 0) fail_extents(function, name, x);
+    is_empty = is_empty || extent == 0;
+  }
+  if (is_empty) return;
+  if (!x.has_data) {
+    fail<ShapeError>(function, name, " ", x.all_extents(),
+                     " has elements but no memory: data is null");
+  }
+  const auto reach = max_linear_index(x.all_extents(), x.all_strides());
+  // A process can address 2^56 bytes with addresses of 57 bits, the most of any processor.
+  if (!reach || *reach >= (Index{1} << 56) / x.element_size) fail_strides(function, name, x);
 }
 
 /// Checks a view. Every public function calls it before it does arithmetic with a view. `name` is
@@ -261,38 +321,13 @@ template <class View>
 ///           or if elements are farther apart than memory can be
 template <class View>
 void check_extents(const char* function, const char* name, const View& x) {
-  const auto extents = x.extents();
-  bool is_empty = false;
-  for (const Index extent : extents) {
-    if (extent < 0) fail_extents(function, name, x);
-    is_empty = is_empty || extent == 0;
-  }
-  if (is_empty) return;
-  if (x.data == nullptr) {
-    fail<ShapeError>(function, name, " ", extents, " has elements but no memory: data is null");
-  }
-  const auto strides = strides_of(x);
-  const auto reach = max_linear_index(extents, strides);
-  // A process can address 2^56 bytes with addresses of 57 bits, the most of any processor.
-  constexpr Index max_elements = (Index{1} << 56) / Index{sizeof(*x.data)};
-  if (!reach || *reach >= max_elements) {
-    for (const ViewAxis& axis : axes_of(x)) {
-      if (axis.extent > 1 && Extent(axis.stride).is_omitted()) {
-        fail<ShapeError>(function, name, ".", axis.stride_name,
-                         " must be set, because extents were assigned after initialisation");
-      }
-    }
-    fail<ShapeError>(function, name, " ", extents, " with strides ", strides,
-                     " exceeds the address space");
-  }
+  check_layout(function, name, layout_of(x));
 }
 
 /// True if an optional view has no data, and none of its extents is set.
 template <class View>
 bool is_omitted(const View& x) noexcept {
-  bool has_extent = x.data != nullptr;
-  for (const Index extent : x.extents()) has_extent = has_extent || !Extent(extent).is_omitted();
-  return !has_extent;
+  return layout_of(x).is_omitted();
 }
 
 /// Checks a view that may be omitted as a whole, as check_extents() does.

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <utility>
 #include <vector>
 
 // Checks of output views, alone and together with input views.
@@ -79,10 +78,10 @@ template <class In, class Out>
 void check_overlap([[maybe_unused]] const char* function, [[maybe_unused]] const In& in,
                    [[maybe_unused]] const Out& out) {
 #if POSENC_CHECKED
-  const auto in_axes = axes_of(in), out_axes = axes_of(out);
+  const ViewLayout from = layout_of(in), to = layout_of(out);
   bool same = share_data(in, out);
-  for (std::size_t n = 0; n < in_axes.size(); ++n) {
-    same = same && (in_axes[n].extent <= 1 || in_axes[n].stride == out_axes[n].stride);
+  for (std::size_t n = 0; n < from.rank(); ++n) {
+    same = same && (from.extents[n] <= 1 || from.strides[n] == to.strides[n]);
   }
   if (!same && !in.empty() && !out.empty() && rows_overlap(in, out)) {
     fail<ShapeError>(
@@ -93,44 +92,51 @@ void check_overlap([[maybe_unused]] const char* function, [[maybe_unused]] const
 #endif
 }
 
+POSENC_COLD inline void check_output_layout(const char* function, const char* name,
+                                            const ViewLayout& x) {
+  constexpr Index max_index = (std::numeric_limits<Index>::max)();
+  const auto step = [&x](std::size_t axis) {
+    const Index stride = x.strides[axis];
+    return stride < 0 ? (stride < -max_index ? max_index : -stride) : stride;
+  };
+  for (const Index extent : x.all_extents()) {
+    if (extent <= 0) return;  // nothing is written
+  }
+  // Axes by their steps. Of equal steps the inner axis is first, so that the message names the outer
+  // one.
+  std::array<std::size_t, 4> order{};
+  for (std::size_t n = 0; n < x.rank(); ++n) {
+    const std::size_t axis = x.rank() - 1 - n;
+    std::size_t at = n;
+    for (; at > 0 && step(axis) < step(order[at - 1]); --at) order[at] = order[at - 1];
+    order[at] = axis;
+  }
+  Index reach = 0;  // from the first to the last element of the axes so far
+  for (std::size_t n = 0; n < x.rank(); ++n) {
+    const std::size_t axis = order[n];
+    if (x.extents[axis] == 1) continue;
+    if (step(axis) <= reach) {
+      fail<ShapeError>(function, name,
+                       " is an output, so its elements must not share memory, but its ",
+                       x.axes[axis].stride, " is ", x.strides[axis], " where at least ", reach + 1,
+                       " is needed; ", name, " is ", x.all_extents());
+    }
+    const Index extent_reach = checked_mul_or(max_index, {x.extents[axis] - 1, step(axis)});
+    const auto sum = checked_add(reach, extent_reach);
+    if (!sum || *sum == max_index) {
+      fail<ShapeError>(function, name, " must fit into memory, but its ", x.axes[axis].stride,
+                       " is ", x.strides[axis], "; ", name, " is ", x.all_extents());
+    }
+    reach = *sum;
+  }
+}
+
 /// Throws ShapeError if two elements of an output share memory. From the shortest stride to the
 /// longest, every axis must step over the memory of the axes before it. It does not check for
 /// negative extents.
 template <class View>
 void check_output(const char* function, const char* name, const View& x) {
-  auto axes = axes_of(x);
-  constexpr Index max_index = (std::numeric_limits<Index>::max)();
-  const auto step = [](const ViewAxis& axis) {
-    return axis.stride < 0 ? (axis.stride < -max_index ? max_index : -axis.stride) : axis.stride;
-  };
-  for (const ViewAxis& axis : axes) {
-    if (axis.extent <= 0) return;  // nothing is written
-  }
-  // The sort starts from the last axis. It keeps the order of equal strides, so that the message
-  // names the outer one of two such axes.
-  std::reverse(axes.begin(), axes.end());
-  for (std::size_t i = 1; i < axes.size(); ++i) {
-    for (std::size_t j = i; j > 0 && step(axes[j]) < step(axes[j - 1]); --j) {
-      std::swap(axes[j], axes[j - 1]);
-    }
-  }
-  Index reach = 0;  // from the first to the last element of the axes so far
-  for (const ViewAxis& axis : axes) {
-    if (axis.extent == 1) continue;
-    if (step(axis) <= reach) {
-      fail<ShapeError>(function, name,
-                       " is an output, so its elements must not share memory, but its ",
-                       axis.stride_name, " is ", axis.stride, " where at least ", reach + 1,
-                       " is needed; ", name, " is ", x.extents());
-    }
-    const Index extent_reach = checked_mul_or(max_index, {axis.extent - 1, step(axis)});
-    const auto sum = checked_add(reach, extent_reach);
-    if (!sum || *sum == max_index) {
-      fail<ShapeError>(function, name, " must fit into memory, but its ", axis.stride_name, " is ",
-                       axis.stride, "; ", name, " is ", x.extents());
-    }
-    reach = *sum;
-  }
+  check_output_layout(function, name, layout_of(x));
 }
 
 /// True if a few comparisons show that a view passes check_extents() and check_output(). Then it
