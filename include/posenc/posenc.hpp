@@ -10,5 +10,4 @@
 #endif
 
 #include <posenc/core/build_info.hpp>
-#include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/tensor/eigen.hpp>

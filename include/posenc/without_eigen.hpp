@@ -2,8 +2,8 @@
 #pragma once
 
 // Umbrella header: all headers that do not need Eigen, except interop/. They cover rotation,
-// additive encodings, biases, and attention with its cache, on the caller's buffers. It contains
-// includes only; posenc/posenc.hpp adds the headers that need Eigen.
+// additive encodings, biases, attention with its cache, and the multi-head module, on the caller's
+// buffers. It contains includes only; posenc/posenc.hpp adds the headers that need Eigen.
 #include <posenc/additive/binary.hpp>
 #include <posenc/additive/grid_resize.hpp>
 #include <posenc/additive/integer.hpp>
@@ -40,7 +40,9 @@
 #include <posenc/kv/kv_block_pool.hpp>
 #include <posenc/kv/kv_cache.hpp>
 #include <posenc/kv/kv_format.hpp>
+#include <posenc/nn/linear.hpp>
 #include <posenc/nn/linear_parameters.hpp>
+#include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/nn/multi_head_config.hpp>
 #include <posenc/nn/multi_head_gradients.hpp>
 #include <posenc/nn/multi_head_tape.hpp>

@@ -42,3 +42,13 @@ float decode(std::vector<float>& q, std::vector<float>& k, std::vector<float>& v
                            posenc::Alibi({.heads = heads, .form = posenc::AlibiForm::Causal}));
   return out[0];
 }
+
+// Layer of the same engine.
+void forward(const posenc::MultiHeadAttention<float, posenc::Rope<posenc::HalfRotate>>& module,
+             std::vector<float>& x, std::vector<float>& out, Index tokens) {
+  const Index dim = module.config().model_dim;
+  module.forward({.data = x.data(), .batch = 1, .seq = tokens, .dim = dim},
+                 Positions::range(0, tokens),
+                 {.data = out.data(), .batch = 1, .seq = tokens, .dim = dim},
+                 {.causal = posenc::Causal::BottomRight});
+}

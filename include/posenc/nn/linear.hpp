@@ -11,12 +11,14 @@
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/view.hpp>
 
-POSENC_UNDEFINED_OPERANDS_BEGIN
-#include <Eigen/Core>
-POSENC_UNDEFINED_OPERANDS_END
-
 #include <concepts>
 #include <cstdint>
+
+// Forward declaration of Eigen::Matrix, so that this header does not include Eigen.
+namespace Eigen {
+template <class T, int Rows, int Columns, int Options, int MaxRows, int MaxColumns>
+class Matrix;
+}
 
 POSENC_BEGIN
 
@@ -61,8 +63,9 @@ concept DifferentiableProjection = LinearProjection<P, T> &&
 template <class T, SumOrder Order = SumOrder::Any>
 struct Linear : LinearParameters<T> {
   using LinearParameters<T>::LinearParameters;
-  /// Type of the matrix that `weight` can be mapped as.
-  using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  /// Type of the matrix that `weight` can be mapped as: extents are dynamic (-1), rows contiguous (1,
+  /// Eigen::RowMajor). Include Eigen to use it.
+  using Matrix = Eigen::Matrix<T, -1, -1, 1, -1, -1>;
 
   /// Computes out <- x W^T + b.
   ///   Shapes:   x [B, S, in], out [B, S, out]
