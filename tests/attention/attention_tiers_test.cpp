@@ -30,9 +30,10 @@ void check(std::uint64_t seed, const Shape& shape) {
   const support::Layout layout = support::layouts()[seed % 5];
   RandomCall<T> call(seed, shape, {}, layout);
   const auto run = [&](const auto& bias) {
-    posenc::detail::attend_to_tensors<Tier, posenc::detail::CallingThread, T>(
-        {}, call.c.q.view(), call.c.k.view(), call.c.v.view(), call.c.out.view(), call.options,
-        bias, call.memory);
+    posenc::detail::attend_to_tensors<Tier, T, T>(
+        posenc::detail::ErasedDevice(posenc::detail::CallingThread()), call.c.q.view(),
+        call.c.k.view(), call.c.v.view(), call.c.out.view(), call.options,
+        posenc::detail::bias_for_tensors<Tier, T>(bias), call.memory, {});
   };
   if (call.bias) {
     run(*call.bias);

@@ -18,6 +18,7 @@ using attention_test::Shape;
 
 TEMPLATE_LIST_TEST_CASE("RelativeBias: equals the reference on every tier",
                         "[attention][relative][tiers]", tiers::AllWith<float>) {
+  using Tier = typename TestType::Tier;
   support::Random random(8), of_tables(9);
   for (std::uint64_t seed = 1; seed <= support::sampled(80); ++seed) {
     const Shape shape =
@@ -27,11 +28,11 @@ TEMPLATE_LIST_TEST_CASE("RelativeBias: equals the reference on every tier",
     RandomCall<float> call(seed, shape, {.bias = true});
     RelativeCase<float> relative(call, table);
     const auto bias = relative.bias();
-    posenc::detail::attend_to_tensors<typename TestType::Tier, posenc::detail::CallingThread,
-                                      float>({}, call.c.q.view(), call.c.k.view(), call.c.v.view(),
-                                             call.c.out.view(), call.options, bias, call.memory);
-    INFO(TestType::Tier::name << ", seed " << seed << ": "
-                              << attention_test::words_of(shape, table));
+    posenc::detail::attend_to_tensors<Tier, float, float>(
+        posenc::detail::ErasedDevice(posenc::detail::CallingThread()), call.c.q.view(),
+        call.c.k.view(), call.c.v.view(), call.c.out.view(), call.options,
+        posenc::detail::bias_for_tensors<Tier, float>(bias), call.memory, {});
+    INFO(Tier::name << ", seed " << seed << ": " << attention_test::words_of(shape, table));
     CHECK(worst_error(call.c, relative.rules(), attention_test::roundings_with_bias(call.roundings),
                       call.lse.view()) <= 1);
   }

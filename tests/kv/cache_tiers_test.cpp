@@ -38,8 +38,9 @@ TEMPLATE_LIST_TEST_CASE("attention over KvCache: bit-identical to tensors on eve
     const Index queries = keys < 7 ? keys : 7;
     Case<T> c({1, 6, 2, queries, keys, 19, 21}, static_cast<std::uint64_t>(keys));
     const posenc::AttentionOptions<T> options{.causal = Causal::BottomRight};
-    posenc::detail::attend_to_tensors<Tier, CallingThread, T>(
-        {}, c.q.view(), c.k.view(), c.v.view(), c.out.view(), options, posenc::NoBias(), {});
+    posenc::detail::attend_to_tensors<Tier, T, T>(
+        posenc::detail::ErasedDevice(CallingThread()), c.q.view(), c.k.view(), c.v.view(),
+        c.out.view(), options, posenc::detail::bias_for_tensors<Tier, T>(posenc::NoBias()), {}, {});
     posenc::KvCache<T> cache({.kv_heads = 2, .head_dim = 19, .value_dim = 21, .capacity = keys});
     cache.append(0, c.k.view(), c.v.view());
     support::Heads<T> out(1, queries, 6, 21);
@@ -86,8 +87,10 @@ TEMPLATE_LIST_TEST_CASE(
       }
       posenc::AttentionOptions<T> options{.causal = Causal::BottomRight};
       options.keep = posenc::bhqk(keep);
-      posenc::detail::attend_to_tensors<Tier, CallingThread, T>(
-          {}, c.q.view(), c.k.view(), c.v.view(), c.out.view(), options, posenc::NoBias(), {});
+      posenc::detail::attend_to_tensors<Tier, T, T>(
+          posenc::detail::ErasedDevice(CallingThread()), c.q.view(), c.k.view(), c.v.view(),
+          c.out.view(), options, posenc::detail::bias_for_tensors<Tier, T>(posenc::NoBias()), {},
+          {});
       posenc::KvCache<T> cache({.sequences = 2,
                                 .kv_heads = heads.kv,
                                 .head_dim = 19,

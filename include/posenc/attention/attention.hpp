@@ -7,6 +7,7 @@
 #include <posenc/attention/options.hpp>
 #include <posenc/concepts.hpp>
 #include <posenc/simd/tier.hpp>
+#include <posenc/tensor/detail/erased_device.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -66,7 +67,9 @@ void attention(HeadsView<const std::type_identity_t<T>> q,
                HeadsView<const std::type_identity_t<T>> v, HeadsView<T> out,
                const AttentionOptions<std::type_identity_t<T>>& options, const Bias& bias = {},
                const AttentionMemory<std::type_identity_t<T>>& memory = {}, const D& device = {}) {
-  detail::attend_to_tensors<tier::Best, D, T>(device, q, k, v, out, options, bias, memory);
+  detail::attend_to_tensors<tier::Best, T, T>(detail::ErasedDevice(device), q, k, v, out, options,
+                                              detail::bias_for_tensors<tier::Best, T>(bias), memory,
+                                              {});
 }
 
 /// Overload for keys and values of another type S than the queries' and outputs', such as float
@@ -83,8 +86,10 @@ void attention(HeadsView<const std::type_identity_t<T>> q, HeadsView<S> k,
                HeadsView<const std::remove_const_t<S>> v, HeadsView<T> out,
                const AttentionOptions<std::type_identity_t<T>>& options, const Bias& bias = {},
                const AttentionMemory<std::type_identity_t<T>>& memory = {}, const D& device = {}) {
-  detail::attend_to_tensors<tier::Best, D, T, std::remove_const_t<S>>(device, q, k, v, out, options,
-                                                                      bias, memory);
+  using Key = std::remove_const_t<S>;
+  detail::attend_to_tensors<tier::Best, T, Key>(detail::ErasedDevice(device), q, k, v, out, options,
+                                                detail::bias_for_tensors<tier::Best, T, Key>(bias),
+                                                memory, {});
 }
 
 POSENC_END

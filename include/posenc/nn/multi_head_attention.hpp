@@ -20,6 +20,7 @@
 #include <posenc/nn/multi_head_workspace.hpp>
 #include <posenc/nn/parameter_matrix.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/detail/erased_device.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -141,9 +142,9 @@ class MultiHeadAttention : detail::ModuleDiagnostics {
     const Heads heads = lay_out(workspace, inputs);
     detail::project(device, workspace.attention_, *this, inputs, query_positions, key_positions,
                     {heads.q, heads.k}, heads);
-    detail::attend_to_tensors<tier::Best, D, T>(
-        device, heads.q, heads.k, heads.v, heads.mixed, options, bias_,
-        attention_memory(memory, workspace),
+    detail::attend_to_tensors<tier::Best, T, T>(
+        detail::ErasedDevice(device), heads.q, heads.k, heads.v, heads.mixed, options,
+        detail::bias_for_tensors<tier::Best, T>(bias_), attention_memory(memory, workspace),
         internal_options("attention", options, &query_positions, &key_positions));
     detail::apply_projection<D, Projection, T>(device, workspace.attention_, output_projection,
                                                detail::tokens(heads.mixed), out);
@@ -361,8 +362,9 @@ class MultiHeadAttention : detail::ModuleDiagnostics {
     detail::project(device, workspace.attention_, *this,
                     Inputs{pass.x, pass.keys_from, pass.values_from}, at, keys_at, pass.projected,
                     heads);
-    detail::attend_to_tensors<tier::Best, D, T>(
-        device, heads.q, heads.k, heads.v, heads.mixed, pass.options, bias_, returned,
+    detail::attend_to_tensors<tier::Best, T, T>(
+        detail::ErasedDevice(device), heads.q, heads.k, heads.v, heads.mixed, pass.options,
+        detail::bias_for_tensors<tier::Best, T>(bias_), returned,
         internal_options("attention", pass.options, &at, &keys_at));
     detail::apply_projection<D, Projection, T>(device, workspace.attention_, output_projection,
                                                detail::tokens(heads.mixed), out);

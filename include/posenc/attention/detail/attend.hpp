@@ -11,11 +11,8 @@
 #include <posenc/attention/options.hpp>
 #include <posenc/core/detail/compiled.hpp>
 #include <posenc/tensor/detail/erased_device.hpp>
-#include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
-
-#include <type_traits>
 
 POSENC_BEGIN
 namespace detail {
@@ -53,34 +50,29 @@ void attend(const ErasedDevice& device, const HeadsView<const T>& q, const Sourc
       .run(arenas_of(memory.workspace == nullptr ? local_workspace : *memory.workspace));
 }
 
-/// Part of attend_to_tensors() that does not depend on the types of device and bias.
+/// Runs attention() over tensors on the tier `Tier`.
+///   S:    type of keys and values, with the Compute type of T
+///   bias: from bias_for_tensors()
 template <class Tier, Scalar T, Scalar S>
-void attend_to_tensors_erased(const ErasedDevice& device, const HeadsView<const T>& q,
-                              const HeadsView<const S>& k, const HeadsView<const S>& v,
-                              const HeadsView<T>& out, const AttentionOptions<T>& options,
-                              const ErasedBias<T>& bias, const AttentionMemory<T>& memory,
-                              const InternalOptions& internal) {
+void attend_to_tensors(const ErasedDevice& device, const HeadsView<const T>& q,
+                       const HeadsView<const S>& k, const HeadsView<const S>& v,
+                       const HeadsView<T>& out, const AttentionOptions<T>& options,
+                       const ErasedBias<T>& bias, const AttentionMemory<T>& memory,
+                       const InternalOptions& internal) {
   check_tensors<T, S>(internal.function, q, k, v);
   check_out(internal.function, q, out, v.dim);
   attend<Tier>(device, q, TensorKvSource<Tier, T, S>(k, v), k.seq, v.dim, out, options, bias,
                memory, internal);
 }
 
-/// Runs attention() over tensors on the tier `Tier`.
-///   S: type of keys and values, with the Compute type of T
-template <class Tier, Device D, Scalar T, Scalar S = T, class Bias>
-void attend_to_tensors(const D& device, const HeadsView<const T>& q,
-                       const HeadsView<const std::type_identity_t<S>>& k,
-                       const HeadsView<const std::type_identity_t<S>>& v, const HeadsView<T>& out,
-                       const AttentionOptions<T>& options, const Bias& bias,
-                       const AttentionMemory<T>& memory, const InternalOptions& internal = {}) {
-  using Stored = typename TensorKvSource<Tier, T, S>::Stored;
-  attend_to_tensors_erased<Tier, T, S>(ErasedDevice(device), q, k, v, out, options,
-                                       erase_bias<Tier, Stored, T>(bias), memory, internal);
+/// Returns a bias without its type, for attend_to_tensors() of the same types.
+template <class Tier, Scalar T, Scalar S = T, class Bias>
+ErasedBias<T> bias_for_tensors(const Bias& bias) {
+  return erase_bias<Tier, typename TensorKvSource<Tier, T, S>::Stored, T>(bias);
 }
 
 #define POSENC_DETAIL_ATTEND(EXTERN, T, S)                                        \
-  EXTERN template void attend_to_tensors_erased<tier::Best, T, S>(                \
+  EXTERN template void attend_to_tensors<tier::Best, T, S>(                       \
       const ErasedDevice&, const HeadsView<const T>&, const HeadsView<const S>&,  \
       const HeadsView<const S>&, const HeadsView<T>&, const AttentionOptions<T>&, \
       const ErasedBias<T>&, const AttentionMemory<T>&, const InternalOptions&);
