@@ -59,8 +59,9 @@ TEMPLATE_LIST_TEST_CASE("ForwardWorker: few queries have the bits of packed tile
       {1, 16, 16, 1, 150, 48, 64},                             // one query per head
       {2, 5, 5, 1, 137, 16, 32},                               // a last head without a pair
       {1, 8, 8, 1, 3, 32, 16},                                 // the first few keys
-      {1, 8, 4, 2, 5, 19, 7},      {1, 3, 3, 1, 131, 17, 33},  // dims without kernels over rows
-      {1, 12, 3, 1, 300, 64, 48},                              // four rows per head
+      {1, 8, 4, 2, 5, 19, 7},      {1, 3, 3, 1, 131, 17, 33},  // dims that no vector divides
+      {1, 5, 5, 1, 150, 72, 72},   {1, 12, 4, 1, 300, 7, 40},
+      {1, 12, 3, 1, 300, 64, 48},  // four rows per head
       {1, 4, 4, 3, 40, 32, 336},   {1, 2, 1, 7, 270, 32, 48},
   };
   for (const Shape& shape : shapes) {

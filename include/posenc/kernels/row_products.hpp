@@ -26,21 +26,27 @@ struct RowDotKernel {
   static constexpr Index max_rows = 4;
   static constexpr Index heads_per_pass = 2;
 
-  const Real* rows;  ///< [heads, rows, dim]; dim is a multiple of P::width
+  const Real* rows;  ///< [heads, rows, dim]
   const T* keys;     ///< [heads, P::width, dim] with strides head_stride and seq_stride
   Index head_stride, seq_stride, dim;
   Real factor;
   Real* out;  ///< [heads, rows, tile_lanes]
-  /// Rows to prefetch, with the strides of `keys`; null for none.
+  /// Rows to prefetch, with the strides of `keys`; null for none. The second head may not exist.
   const T* next;
 
   /// Computes `count` rows of one KV head, or one row of each of heads_per_pass.
   void run(Index count, Index heads) const noexcept {
-    if (heads > 1) return multiply<1, heads_per_pass>(0);
-    Index r = 0;
-    for (; r + 4 <= count; r += 4) multiply<4, 1>(r);
-    for (; r + 2 <= count; r += 2) multiply<2, 1>(r);
-    if (r < count) multiply<1, 1>(r);
+    if (heads > 1) {
+      multiply<1, heads_per_pass>(0);
+    } else {
+      Index r = 0;
+      for (; r + 4 <= count; r += 4) multiply<4, 1>(r);
+      for (; r + 2 <= count; r += 2) multiply<2, 1>(r);
+      if (r < count) multiply<1, 1>(r);
+    }
+    if constexpr (P::width > 1) {
+      if (dim % P::width != 0) add_last_channels(count, heads);
+    }
   }
 
  private:
@@ -55,10 +61,10 @@ struct RowDotKernel {
     const T* ahead = next;
     P sums[std::size_t{Heads * Rows}];
     unrolled<Heads * Rows>([&](Index i) POSENC_INLINE_LAMBDA { sums[i] = P::zero(); });
-    for (Index d = 0; d < dim; d += P::width) {
+    for (Index d = 0; d + P::width <= dim; d += P::width) {
       for (due += P::width; due >= blocks && left > 0; due -= blocks) {
         unrolled<Heads>([&](Index h) POSENC_INLINE_LAMBDA {
-          prefetch(ahead + h * head_stride, dim * Index{sizeof(T)});
+          prefetch(element_at(ahead, h * head_stride), dim * Index{sizeof(T)});
         });
         if (--left > 0) ahead += seq_stride;
       }
@@ -80,10 +86,31 @@ struct RowDotKernel {
       from += P::width;
       x += P::width;
     }
-    const P by = P::broadcast(factor);
+    // The products of the last channels are added before the factor.
+    const P by = P::broadcast(dim % P::width == 0 ? factor : Real{1});
     unrolled<Heads * Rows>([&](Index r) POSENC_INLINE_LAMBDA {
       (sums[r] * by).store(out + (first_row + r) * tile_lanes);
     });
+  }
+
+  /// Adds the products of the last channels, which are fewer than a vector.
+  POSENC_NOINLINE void add_last_channels(Index count, Index heads) const noexcept {
+    const Index channels = dim % P::width, begin = dim - channels;
+    for (Index h = 0; h < heads; ++h) {
+      const T* const from = keys + h * head_stride + begin;
+      P block[P::width];
+      for (Index i = 0; i < P::width; ++i) {
+        block[i] = load_partial_as<P>(from + i * seq_stride, channels);
+      }
+      transpose(block);
+      for (Index r = h * count; r < (h + 1) * count; ++r) {
+        const Real* const x = rows + r * dim + begin;
+        Real* const to = out + r * tile_lanes;
+        P sum = P::load(to);
+        for (Index c = 0; c < channels; ++c) sum = mul_add(P::broadcast(x[c]), block[c], sum);
+        (sum * P::broadcast(factor)).store(to);
+      }
+    }
   }
 };
 

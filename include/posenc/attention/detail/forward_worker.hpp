@@ -61,7 +61,7 @@ class ForwardWorker {
   static constexpr bool can_use_pieces =
       source_has_pieces<Source>() && std::is_same_v<Stored, Real>;
 
-  ForwardWorker(const Call& call, ArenaAllocator& allocator)
+  POSENC_COLD ForwardWorker(const Call& call, ArenaAllocator& allocator)
       : call_(call),
         sums_(SoftmaxState<Real>::allocate(allocator, rows(), value_dim())),
         block_(call.plan, rows(), allocator),
@@ -319,7 +319,7 @@ class ForwardWorker {
     const auto& k = call_.source.keys();
     using Kernel = RowDotKernel<Tier, Real, typename Source::Element>;
     const Index rows = block.rows_per_kv_head();
-    if (rows > Kernel::max_rows || k.dim % value_padding != 0) {
+    if (rows > Kernel::max_rows) {
       return for_pieces(panel_lanes, 1, block, seen, [&](const Piece& piece) {
         multiply_packed_piece(block, seen, piece.head, piece.lanes.begin);
       });

@@ -6,6 +6,7 @@
 #include <posenc/kernels/products.hpp>
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/tile.hpp>
+#include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -86,6 +87,7 @@ class TensorKvSource {
 
   /// Returns the values of keys `seen`, which start with that of the first key. If kernels can read
   /// the tensor's rows, these are not packed, and count as not finite.
+  ///   next: first of as many values that are read next, or null
   KvTile<Stored> value_piece(const AttentionSequence& s, Index head, const KeyRange& seen,
                              const S* next, const Scratch& scratch) const noexcept {
     const S* const rows = v_.row(s.batch, s.first_key + seen.begin, head);
@@ -94,9 +96,12 @@ class TensorKvSource {
         return {nullptr, rows, v_.seq_stride, false, next};
       }
     }
-    const Index stride = padded_value_dim(v_.dim);
-    const bool finite = pack_values<Tier>(rows, v_.seq_stride, seen.end - seen.begin, v_.dim,
-                                          scratch.values, stride);
+    const Index stride = padded_value_dim(v_.dim), count = seen.end - seen.begin;
+    for (Index n = 0; next != nullptr && n < count; ++n) {
+      prefetch(element_at(next, n * v_.seq_stride), v_.dim * Index{sizeof(S)});
+    }
+    const bool finite =
+        pack_values<Tier>(rows, v_.seq_stride, count, v_.dim, scratch.values, stride);
     return {nullptr, scratch.values, stride, finite, scratch.values};
   }
 

@@ -4,6 +4,7 @@
 #include <posenc/core/config.hpp>
 
 #include <cstddef>
+#include <cstdint>
 
 // Prefetch hints for access patterns that hardware prefetchers do not follow, because rows of a
 // head lie pages apart. A hint may name any address, valid or not.
@@ -28,6 +29,15 @@ POSENC_ALWAYS_INLINE void prefetch_lines([[maybe_unused]] const void* p,
 /// Prefetches `bytes` bytes starting at p that will soon be read.
 POSENC_ALWAYS_INLINE void prefetch(const void* p, Index bytes) noexcept {
   prefetch_lines<0, 3>(p, bytes);
+}
+
+/// Returns the address of an element for a prefetch. It is computed as an integer, because there may
+/// be no such element.
+template <class T>
+POSENC_ALWAYS_INLINE const T* element_at(const T* p, Index offset) noexcept {
+  return reinterpret_cast<const T*>(reinterpret_cast<std::uintptr_t>(p) +
+                                    static_cast<std::uintptr_t>(sizeof(T)) *
+                                        static_cast<std::uintptr_t>(offset));
 }
 
 /// Prefetches `bytes` bytes starting at p that will soon be overwritten.
