@@ -47,19 +47,16 @@ struct ActiveLanes {
   friend bool operator==(const ActiveLanes&, const ActiveLanes&) = default;
 };
 
-/// Calls work(p) for each vector of a row up to the last active lane. Kernels write no other
-/// vectors.
+/// Calls work(p) for each vector of a row up to the last active lane, in active panels.
 template <class P, class Real, class Work>
 POSENC_ALWAYS_INLINE void for_active_vectors(const ActiveLanes& lanes, Real* scores,
                                              const Work& work) {
-  if (lanes.panel_mask == (1u << tile_panels) - 1 && lanes.end == tile_lanes) {
-    for (Index j = 0; j < tile_lanes; j += P::width) work(scores + j);
-    return;
-  }
-  for (Index n = 0; n < tile_panels; ++n) {
-    if (!lanes.has_panel(n)) continue;
-    const Index end = (std::min)((n + 1) * panel_lanes, lanes.end);
-    for (Index j = n * panel_lanes; j < end; j += P::width) work(scores + j);
+  // If all panels are active, one long loop is faster than four short ones.
+  const Index size = lanes.panel_mask == (1u << tile_panels) - 1 ? tile_lanes : panel_lanes;
+  for (Index begin = 0; begin < lanes.end; begin += size) {
+    if (!lanes.has_panel(begin / panel_lanes)) continue;
+    const Index end = (std::min)(begin + size, lanes.end);
+    for (Index j = begin; j < end; j += P::width) work(scores + j);
   }
 }
 

@@ -99,8 +99,8 @@ inline constexpr bool pair_products =
 template <class Tier, class T, class S>
 using PackedRowElement = std::conditional_t<pair_products<Tier, T, S>, T, Compute<T>>;
 
-/// out(r, lane) <- factor * row(r) . lane, for the active panels. Full vectors up to the last
-/// active lane are written.
+/// out(r, lane) <- factor * row(r) . lane, for the active panels. Lanes beyond the last active one
+/// may be written, too.
 ///   Types: Q is Real, or if pair_products, bfloat16 with interleaved channels as in the panels
 template <class Tier, class Real, class S, class Q = Real>
 struct PanelDotKernel {
@@ -126,8 +126,7 @@ struct PanelDotKernel {
     const Pass pass{r, is_partial_register_tile<Tier, Rows>, Rows * channels < 8};
     const auto multiply_all = [&]<bool Prefetches>(std::bool_constant<Prefetches>) {
       multiply_panels(pass, per_pass, in_panel, multiply<Rows, per_pass, in_panel, Prefetches>,
-                      multiply<Rows, 1, in_panel, Prefetches>,
-                      multiply<Rows, 1, in_panel / 2, Prefetches>);
+                      multiply<Rows, 1, in_panel, Prefetches>);
     };
     // Full register tiles have no register left for a test per channel: 3 to 5 % of a prompt.
     if (pass.is_partial || ahead.is_used(false)) return multiply_all(std::true_type());
@@ -147,9 +146,9 @@ struct PanelDotKernel {
   using Multiply = void (*)(const PanelDotKernel&, const Pass&, Index panel, Index lane) noexcept;
 
   /// Calls the functions of a register tile for all active panels.
-  ///   all: multiplies `per_pass` panels; one: `in_panel` vectors of lanes; half: half as many
+  ///   all: multiplies `per_pass` panels; one: `in_panel` vectors of lanes
   POSENC_NOINLINE void multiply_panels(const Pass& pass, Index per_pass, Index in_panel,
-                                       Multiply all, Multiply one, Multiply half) const noexcept {
+                                       Multiply all, Multiply one) const noexcept {
     // If the loads miss the cache, one panel at a time is faster.
     const bool is_memory_bound = pass.is_load_bound && pass.first_row == 0 && !ahead.is_cached;
     const unsigned mask = (1u << per_pass) - 1;
@@ -162,12 +161,7 @@ struct PanelDotKernel {
         continue;
       }
       const Index count = (std::min)(panel_lanes, lanes.end - n * panel_lanes);
-      Index lane = 0;
-      for (; lane + in_panel / 2 * P::width < count; lane += in_panel * P::width) {
-        one(*this, pass, n, lane);
-      }
-      // Half of the kernel's width suffices; lanes beyond `count` are inactive.
-      if (lane < count) half(*this, pass, n, lane);
+      for (Index lane = 0; lane < count; lane += in_panel * P::width) one(*this, pass, n, lane);
     }
   }
 
@@ -298,10 +292,12 @@ struct WeightedSumKernel {
   template <Index Rows>
   void run(Index r) const noexcept {
     constexpr Index columns = is_rare ? 2 : register_tile_columns<Tier>(Rows);
-    // Two vectors at a time leave a rest on tiers whose vectors are as long as the padding.
-    constexpr Index rest = value_padding % (2 * P::width) == 0 ? 2 : 1;
+    // The channels that `columns` vectors leave. Two vectors at a time leave a rest on tiers whose
+    // vectors are as long as the padding.
+    constexpr Index two = value_padding % (columns * P::width) == 0 ? columns : 2;
+    constexpr Index rest = value_padding % (2 * P::width) == 0 ? two : 1;
     add_tile(r, is_partial_register_tile<Tier, Rows>, columns, multiply<Rows, columns>,
-             multiply<Rows, 2>, multiply<Rows, rest>);
+             multiply<Rows, two>, multiply<Rows, rest>);
   }
 
  private:

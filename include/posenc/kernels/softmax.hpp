@@ -89,9 +89,17 @@ Real row_maximum(const ActiveLanes& lanes, const Real* scores) noexcept {
 }
 
 /// Replaces scores by exp(score - row_max) and returns their sum.
+///   marks: writes masked_weight for masked keys, to distinguish them from a probability of 0
 template <class Tier, class Real>
-Real exponentiate(const ActiveLanes& lanes, Real row_max, Real* scores) noexcept {
+Real exponentiate(const ActiveLanes& lanes, Real row_max, bool marks, Real* scores) noexcept {
   using P = Pack<Real, Tier>;
+  bool hidden[tile_keys];
+  if (marks) {
+    for (Index j = 0; j < tile_keys; ++j) {
+      hidden[j] =
+          !lanes.has_panel(j / panel_lanes) || scores[j] == -std::numeric_limits<Real>::infinity();
+    }
+  }
   // Without a finite score, -inf - -inf would be NaN.
   const P top = P::broadcast((std::max)(row_max, std::numeric_limits<Real>::lowest()));
   P total = P::zero();
@@ -100,22 +108,12 @@ Real exponentiate(const ActiveLanes& lanes, Real row_max, Real* scores) noexcept
     e.store(p);
     total = total + e;
   });
+  if (marks) {
+    for (Index j = 0; j < tile_keys; ++j) {
+      if (hidden[j]) scores[j] = masked_weight<Real>;
+    }
+  }
   return sum(total);
-}
-
-/// Like exponentiate(), but writes masked_weight for masked keys.
-template <class Tier, class Real>
-Real exponentiate_and_mark(const ActiveLanes& lanes, Real row_max, Real* scores) noexcept {
-  bool hidden[tile_keys];
-  for (Index j = 0; j < tile_keys; ++j) {
-    hidden[j] =
-        !lanes.has_panel(j / panel_lanes) || scores[j] == -std::numeric_limits<Real>::infinity();
-  }
-  const Real total = exponentiate<Tier>(lanes, row_max, scores);
-  for (Index j = 0; j < tile_keys; ++j) {
-    if (hidden[j]) scores[j] = masked_weight<Real>;
-  }
-  return total;
 }
 
 /// True if a score of the strip is -inf, which masks its key.
@@ -140,9 +138,7 @@ void exponentiate_strip(const ActiveLanes& lanes, Index rows, bool marks, Real* 
     row_max[i] = row_maximum<Tier>(lanes, scores + i * tile_keys);
   }
   for (Index i = 0; i < rows; ++i) {
-    Real* row = scores + i * tile_keys;
-    sums[i] = marks ? exponentiate_and_mark<Tier>(lanes, row_max[i], row)
-                    : exponentiate<Tier>(lanes, row_max[i], row);
+    sums[i] = exponentiate<Tier>(lanes, row_max[i], marks, scores + i * tile_keys);
   }
 }
 

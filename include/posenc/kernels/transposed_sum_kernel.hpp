@@ -4,6 +4,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/kernels/panel.hpp>
 #include <posenc/kernels/products.hpp>
+#include <posenc/kernels/tile.hpp>
 #include <posenc/simd/pack.hpp>
 
 #include <algorithm>
@@ -35,7 +36,7 @@ struct TransposedSumKernel {
   static constexpr bool is_rare = Weights != SkipWeights::None;
 
   const Real* weights;  ///< [rows, tile_lanes], starting at the first lane of the register tiles
-  const Real* x;        ///< [rows, dim]; dim is a multiple of the vector width
+  const Real* x;        ///< [rows, dim]; dim is a multiple of value_padding
   Index dim;
   Index first_lane;           ///< first lane of the register tiles, counted in the tile
   const PanelRowRange* rows;  ///< [tile_panels]
@@ -47,15 +48,17 @@ struct TransposedSumKernel {
     const Index first = first_lane + lane, last = first + Lanes - 1;
     const PanelRowRange seen = hull(rows[first / panel_lanes], rows[last / panel_lanes]);
     if (seen.empty()) return;
-    constexpr Index columns = register_tile_columns<Tier>(Lanes);
+    constexpr Index columns = is_rare ? 2 : register_tile_columns<Tier>(Lanes);
+    // The channels that `columns` vectors leave. Two vectors at a time leave a rest on tiers whose
+    // vectors are as long as the padding.
+    constexpr Index two = value_padding % (columns * P::width) == 0 ? columns : 2;
+    constexpr Index rest = value_padding % (2 * P::width) == 0 ? two : 1;
     Index d = 0;
     for (; d + columns * P::width <= dim; d += columns * P::width) {
       multiply<Lanes, columns>(lane, seen, d);
     }
-    if constexpr (columns > 2) {
-      for (; d + 2 * P::width <= dim; d += 2 * P::width) multiply<Lanes, 2>(lane, seen, d);
-    }
-    for (; d < dim; d += P::width) multiply<Lanes, 1>(lane, seen, d);
+    for (; d + 2 * P::width <= dim; d += 2 * P::width) multiply<Lanes, two>(lane, seen, d);
+    if (d < dim) multiply<Lanes, rest>(lane, seen, d);
   }
 
  private:

@@ -94,11 +94,8 @@ class ScoreGradients {
  private:
   static void compute_probabilities(const ActiveLanes& lanes, Real lse, bool isolates_nonfinite,
                                     Real* scores) noexcept {
-    if (!isolates_nonfinite) {
-      exponentiate<Tier>(lanes, lse, scores);
-      return;
-    }
-    exponentiate_and_mark<Tier>(lanes, lse, scores);
+    exponentiate<Tier>(lanes, lse, isolates_nonfinite, scores);
+    if (!isolates_nonfinite) return;
     for (Index j = 0; j < tile_keys; ++j) {
       if (scores[j] <= 0) scores[j] = 0;
     }
