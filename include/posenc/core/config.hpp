@@ -194,8 +194,8 @@
 // For functions of the stable namespace, which units with other flags must not share.
 #define POSENC_STABLE_INLINE [[gnu::always_inline]] inline
 #define POSENC_NOINLINE [[gnu::noinline]]
-// For functions that run when a call fails, or once per encoding. Compiled for size, they take less
-// time to compile.
+// For functions that run when a call fails, or once per call or encoding. Compiled for size, they
+// take less time to compile.
 #define POSENC_COLD [[gnu::cold, gnu::noinline]]
 #define POSENC_NO_UNIQUE_ADDRESS [[no_unique_address]]
 #endif

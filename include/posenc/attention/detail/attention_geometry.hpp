@@ -77,9 +77,9 @@ template <Scalar T>
 class AttentionGeometry {
  public:
   ///   Throws: ShapeError, ConfigError, PositionError
-  AttentionGeometry(const char* function, const AttentionOptions<T>& options,
-                    const AttentionShape& shape, const StoredKeyRanges& keys,
-                    const ExplicitPositions& positions)
+  POSENC_COLD AttentionGeometry(const char* function, const AttentionOptions<T>& options,
+                                const AttentionShape& shape, const StoredKeyRanges& keys,
+                                const ExplicitPositions& positions)
       : function_(function), shape_(shape), options_(options), keys_(keys), explicit_(positions) {
     check_lengths();
     check_packing();
@@ -207,7 +207,7 @@ class AttentionGeometry {
 
   /// Throws ConfigError unless the queries' positions, which `reader` needs, are given or implied.
   /// They are implied by the alignment, or by equal numbers of queries and keys.
-  void require_query_positions(const char* reader) const {
+  POSENC_COLD void require_query_positions(const char* reader) const {
     if (explicit_.queries != nullptr) return;
     if (explicit_.keys != nullptr) {
       fail<ConfigError>(function_, reader, " requires query_positions if key_positions are set");
@@ -252,7 +252,8 @@ class AttentionGeometry {
     return true;
   }
 
-  KeyRange visible_range_by_position(const AttentionSequence& s, Index i) const noexcept {
+  POSENC_NOINLINE KeyRange visible_range_by_position(const AttentionSequence& s,
+                                                     Index i) const noexcept {
     if (!are_positions_sorted_) return {s.begin, s.end};
     const double query = query_position(s, i);
     // Returns the first key, starting at `begin`, for which beyond(position) is true.
@@ -275,7 +276,7 @@ class AttentionGeometry {
             end};
   }
 
-  bool are_positions_sorted() const noexcept {
+  POSENC_COLD bool are_positions_sorted() const noexcept {
     const Positions& keys = *explicit_.keys;
     // Implicit positions are consecutive. Such Positions may have any number of rows.
     if (keys.count() == 0 || keys.batch() == 0) return true;
@@ -293,7 +294,7 @@ class AttentionGeometry {
     return true;
   }
 
-  void check_lengths() const {
+  POSENC_COLD void check_lengths() const {
     const IndexSpan lengths = options_.key_lengths;
     if (!lengths.empty() && static_cast<Index>(lengths.size()) != shape_.batch) {
       fail<ShapeError>(function_, "key_lengths must have one entry for each of the ", shape_.batch,
@@ -307,7 +308,7 @@ class AttentionGeometry {
     }
   }
 
-  void check_packing() const {
+  POSENC_COLD void check_packing() const {
     const IndexSpan cu_q = options_.cu_seqlens_q, cu_k = options_.cu_seqlens_k;
     // Packing over a cache is checked by the cache.
     if ((cu_q.empty() && cu_k.empty()) || keys_.in_cache()) return;
@@ -325,7 +326,7 @@ class AttentionGeometry {
     check_offsets(function_, "cu_seqlens_k", cu_k, shape_.keys);
   }
 
-  void check_alignment() const {
+  POSENC_COLD void check_alignment() const {
     const Window& window = options_.window;
     if (window.left < -1 || window.right < -1) {
       fail<ConfigError>(function_, "window.left and window.right must be at least -1 but are ",
@@ -358,7 +359,7 @@ class AttentionGeometry {
   }
 
   /// Throws ConfigError unless evicted keys of a ring lie outside every query's window.
-  void check_evicted_keys() const {
+  POSENC_COLD void check_evicted_keys() const {
     if (!keys_.in_cache()) return;
     for (Index n = 0; n < sequences(); ++n) {
       const AttentionSequence s = sequence(n);
@@ -373,8 +374,8 @@ class AttentionGeometry {
     }
   }
 
-  void check_explicit_positions(const char* name, const Positions* positions, Index rows,
-                                Index count) const {
+  POSENC_COLD void check_explicit_positions(const char* name, const Positions* positions,
+                                            Index rows, Index count) const {
     if (positions == nullptr) return;
     check_axes(function_, *positions, 1);
     if (!positions_fit(*positions, rows, count)) {

@@ -77,7 +77,7 @@ struct AttentionPlan {
   bool rounds_probabilities;  ///< to bfloat16
 
   ///   Throws: ShapeError, ConfigError, PositionError
-  AttentionPlan(const AttentionCall<T>& call, const ErasedBias<T>& bias)
+  POSENC_COLD AttentionPlan(const AttentionCall<T>& call, const ErasedBias<T>& bias)
       : function(call.internal.function),
         options(call.options),
         lse(call.memory.lse),

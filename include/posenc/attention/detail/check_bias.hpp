@@ -17,7 +17,8 @@ namespace detail {
 /// Checks that a bias has the positions and the number of heads that it needs, and calls its
 /// check() for each sequence. A bias without heads() or check() skips that part.
 template <Scalar T>
-void check_bias(const char* function, const ErasedBias<T>& bias, const BiasCall<T>& call) {
+POSENC_COLD void check_bias(const char* function, const ErasedBias<T>& bias,
+                            const BiasCall<T>& call) {
   const auto& [q, shape, geometry, masks] = call;
   if (bias.heads() && *bias.heads() != shape.heads) {
     fail<ShapeError>(function, "the bias is for ", *bias.heads(), " heads but q has ", shape.heads);

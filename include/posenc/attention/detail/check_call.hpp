@@ -23,8 +23,8 @@ POSENC_BEGIN
 namespace detail {
 
 template <Scalar T>
-void check_out(const char* function, const HeadsView<const T>& q, const HeadsView<T>& out,
-               Index value_dim) {
+POSENC_COLD void check_out(const char* function, const HeadsView<const T>& q,
+                           const HeadsView<T>& out, Index value_dim) {
   check_extents(function, "out", out);
   if (out.batch != q.batch || out.seq != q.seq || out.heads != q.heads || out.dim != value_dim) {
     fail<ShapeError>(function, "out ", out.extents(), " must be [", q.batch, ", ", q.seq, ", ",
@@ -35,8 +35,8 @@ void check_out(const char* function, const HeadsView<const T>& q, const HeadsVie
 
 /// Throws ShapeError unless q, k and v fit each other.
 template <Scalar T, Scalar S = T>
-void check_tensors(const char* function, const HeadsView<const T>& q, const HeadsView<const S>& k,
-                   const HeadsView<const S>& v) {
+POSENC_COLD void check_tensors(const char* function, const HeadsView<const T>& q,
+                               const HeadsView<const S>& k, const HeadsView<const S>& v) {
   check_extents(function, "q", q);
   check_extents(function, "k", k);
   check_extents(function, "v", v);
@@ -54,7 +54,7 @@ void check_tensors(const char* function, const HeadsView<const T>& q, const Head
   }
 }
 
-inline void check_causal(const char* function, Causal causal) {
+POSENC_COLD inline void check_causal(const char* function, Causal causal) {
   switch (causal) {
     case Causal::No:
     case Causal::TopLeft:
@@ -83,8 +83,8 @@ inline double softmax_scale_multiplier(const char* function, double in_options,
 /// Returns the checked factor of q k in double. `of_encoding` is the multiplier of the caller's
 /// rotary encoding.
 template <Scalar T>
-double checked_scale(const char* function, const AttentionOptions<T>& options, double of_encoding,
-                     Index head_dim) {
+POSENC_COLD double checked_scale(const char* function, const AttentionOptions<T>& options,
+                                 double of_encoding, Index head_dim) {
   constexpr auto largest = static_cast<double>((std::numeric_limits<Compute<T>>::max)());
   const double multiplier =
       softmax_scale_multiplier(function, options.softmax_scale_multiplier, of_encoding);
@@ -106,8 +106,8 @@ double checked_scale(const char* function, const AttentionOptions<T>& options, d
 
 /// Checks all options except geometry and masks.
 template <Scalar T>
-void check_options(const char* function, const AttentionOptions<T>& options,
-                   const AttentionShape& shape) {
+POSENC_COLD void check_options(const char* function, const AttentionOptions<T>& options,
+                               const AttentionShape& shape) {
   check_causal(function, options.causal);
   check_dropout(function, options.dropout);
   using Real = Compute<T>;
@@ -153,8 +153,8 @@ inline void check_probabilities(const char* function, Probabilities probabilitie
 
 /// Checks the log-sum-exps that attention() writes and its backward reads.
 template <class Real>
-void check_lse(const char* function, const LseView<Real>& lse,
-               const std::array<Index, 3>& extents) {
+POSENC_COLD void check_lse(const char* function, const LseView<Real>& lse,
+                           const std::array<Index, 3>& extents) {
   check_optional_extents(function, "lse", lse);
   if (lse.data != nullptr && lse.extents() != extents) {
     fail<ShapeError>(function, "lse ", lse.extents(), " must be ", extents);
@@ -163,8 +163,8 @@ void check_lse(const char* function, const LseView<Real>& lse,
 
 /// Checks the views that receive log-sum-exps and scores.
 template <Scalar T>
-void check_memory(const char* function, const AttentionOptions<T>& options,
-                  const AttentionMemory<T>& memory, const AttentionShape& shape) {
+POSENC_COLD void check_memory(const char* function, const AttentionOptions<T>& options,
+                              const AttentionMemory<T>& memory, const AttentionShape& shape) {
   const auto& lse = memory.lse;
   check_lse(function, lse, {shape.batch, shape.heads, shape.queries});
   if (lse.data != nullptr) check_output(function, "lse", lse);

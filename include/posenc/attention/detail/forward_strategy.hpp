@@ -47,8 +47,8 @@ constexpr Index balanced_block_queries(Index queries, Index max_queries, Index g
 /// Returns the strategy of a call on `threads` threads.
 ///   can_use_pieces: the source has pieces, and no stage reads complete tiles
 template <class Tier, Scalar T>
-ForwardStrategy choose_strategy(const AttentionPlan<T>& plan, bool can_use_pieces,
-                                Index threads) noexcept {
+POSENC_COLD ForwardStrategy choose_strategy(const AttentionPlan<T>& plan, bool can_use_pieces,
+                                            Index threads) noexcept {
   const AttentionGeometry<T>& geometry = plan.geometry;
   const Index queries = (std::max)(geometry.max_queries(), Index{1});
   ForwardStrategy chosen;

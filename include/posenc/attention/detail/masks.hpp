@@ -22,8 +22,8 @@ namespace detail {
 template <class T>
 class BroadcastMask {
  public:
-  BroadcastMask(const char* function, const char* name, ScoresView<const T> mask,
-                const AttentionShape& shape)
+  POSENC_COLD BroadcastMask(const char* function, const char* name, ScoresView<const T> mask,
+                            const AttentionShape& shape)
       : mask_(mask) {
     check_optional_extents(function, name, mask_);
     if (mask_.data == nullptr) return;
