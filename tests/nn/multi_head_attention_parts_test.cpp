@@ -114,6 +114,27 @@ TEMPLATE_TEST_CASE("MultiHeadAttention: a user's parts equal the reference", "[m
   }
 }
 
+TEMPLATE_TEST_CASE("set_bias and set_rotary: a module computes as one that was made with them",
+                   "[mha]", float, double) {
+  using T = TestType;
+  using Rope = posenc::Rope<posenc::HalfRotate>;
+  using Module = MultiHeadAttention<T, Rope, posenc::Alibi>;
+  const Rope slow(posenc::Frequencies::from_inv_freq(std::vector<double>{0.5, 0.25}));
+  const Rope fast(posenc::Frequencies::from_inv_freq(std::vector<double>{1.0, 0.5}));
+  const posenc::Alibi gentle({0.25, 0.5, 1}, posenc::AlibiForm::Symmetric);
+  const posenc::Alibi steep({1, 2, 4}, posenc::AlibiForm::Symmetric);
+  Module changed(config, slow, gentle), made(config, fast, steep);
+  changed.randomize(5);
+  made.randomize(5);
+  support::Random random(6);
+  const auto x = module_test::random_embeddings<T>(random, batch, seq, dim);
+  CHECK_FALSE(module_test::same_bits(forward(changed, x), forward(made, x)));
+  changed.set_rotary(fast);
+  CHECK_FALSE(module_test::same_bits(forward(changed, x), forward(made, x)));
+  changed.set_bias(steep);
+  CHECK(module_test::same_bits(forward(changed, x), forward(made, x)));
+}
+
 TEMPLATE_TEST_CASE("softmax_scale_multiplier: of frequencies counts once in a module", "[mha]",
                    float, double) {
   using T = TestType;
