@@ -76,19 +76,21 @@ TEMPLATE_LIST_TEST_CASE("workspace: a bias sees nothing of earlier contents",
   using T = TestType;
   for (const Index kv_heads : {Index{2}, Index{16}}) {
     for (const Index keys : {Index{5}, Index{40}, Index{200}}) {
-      const attention_test::Shape shape{1, kv_heads, kv_heads, 1, keys, 20, 16};
-      AttentionWorkspace workspace;
-      Case<T> bad(shape, 1);
-      bad.q.for_each([](T& x) { x = static_cast<T>(std::numeric_limits<float>::quiet_NaN()); });
-      bad.run({.causal = Causal::No}, {}, {.workspace = &workspace});
-      Case<T> good(shape, 2);
-      bool saw_bad = false;
-      attention(good.q.view(), good.k.view(), good.v.view(), good.out.view(),
-                {.causal = Causal::BottomRight,
-                 .window = posenc::sliding_window(keys > 20 ? keys - 20 : 2)},
-                Witness{kv_heads, &saw_bad}, {.workspace = &workspace});
-      INFO(kv_heads << " heads, " << keys << " keys");
-      CHECK_FALSE(saw_bad);
+      for (const Index dim : {Index{16}, Index{20}}) {
+        const attention_test::Shape shape{1, kv_heads, kv_heads, 1, keys, dim, 16};
+        AttentionWorkspace workspace;
+        Case<T> bad(shape, 1);
+        bad.q.for_each([](T& x) { x = static_cast<T>(std::numeric_limits<float>::quiet_NaN()); });
+        bad.run({.causal = Causal::No}, {}, {.workspace = &workspace});
+        Case<T> good(shape, 2);
+        bool saw_bad = false;
+        attention(good.q.view(), good.k.view(), good.v.view(), good.out.view(),
+                  {.causal = Causal::BottomRight,
+                   .window = posenc::sliding_window(keys > 20 ? keys - 20 : 2)},
+                  Witness{kv_heads, &saw_bad}, {.workspace = &workspace});
+        INFO(kv_heads << " heads, " << keys << " keys, head_dim " << dim);
+        CHECK_FALSE(saw_bad);
+      }
     }
   }
 }

@@ -356,7 +356,9 @@ class ForwardWorker {
             if (kernel.next != nullptr) part.next += n * k.seq_stride;
             part.run(rows, piece.heads);
           }
-          clear_lanes(strip, piece.heads, {piece.first_lane, piece.lanes.begin});
+          if (piece.lanes.begin == begin) {
+            clear_lanes(strip, piece.heads, {begin / panel_lanes * panel_lanes, begin});
+          }
           clear_lanes(strip, piece.heads, {piece.lanes.end, piece.first_lane + keys_per_piece});
         });
   }
