@@ -13,7 +13,6 @@
 #include <posenc/rotary/pairing.hpp>
 
 #include <cstddef>
-#include <map>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -48,19 +47,17 @@ Index rotary_dim_of(const Rule& rule) {
   }
 }
 
-/// Calls f with the rule of the settings.
-template <class F>
+/// Calls f with the rule of the settings, one of the `first`-th and later types. It compiles in less
+/// time than std::visit() does.
+template <std::size_t first = 1, class F>
 auto with_rule(const char* function, const RotarySettings& settings, const F& f) {
-  return std::visit(
-      [&](const auto& rule) {
-        if constexpr (std::is_same_v<decltype(rule), const std::monostate&>) {
-          fail<ConfigError>(function, "rule must be set");
-          return f(Unscaled{});  // unreachable; determines the return type
-        } else {
-          return f(rule);
-        }
-      },
-      settings.rule);
+  if constexpr (first == std::variant_size_v<RotaryRule>) {
+    fail<ConfigError>(function, "rule must be set");
+    return f(Unscaled{});  // unreachable; determines the return type
+  } else {
+    if (const auto* rule = std::get_if<first>(&settings.rule)) return f(*rule);
+    return with_rule<first + 1>(function, settings, f);
+  }
 }
 
 }  // namespace detail
@@ -120,18 +117,23 @@ template <class Make>
 Frequencies frequencies_per_axis(const RotarySettings& settings, const Make& make) {
   const double base = std::get<Unscaled>(settings.rule).base;
   const PairAxes& axes = settings.axes;
-  std::map<Index, std::size_t> pairs_of_axis;  // some axes may have no pairs
-  for (Index pair = 0; pair < axes.pairs(); ++pair) ++pairs_of_axis[axes.axis(pair)];
-  std::map<Index, Frequencies> frequencies_of_axis;
-  for (const auto& [axis, pairs] : pairs_of_axis) {
-    frequencies_of_axis.emplace(
-        axis, make(Unscaled{.rotary_dim = 2 * static_cast<Index>(pairs), .base = base}));
-  }
-  pairs_of_axis.clear();  // reused for the indices of pairs
-  std::vector<DoubleDouble> inv_freq;
-  for (Index pair = 0; pair < axes.pairs(); ++pair) {
-    const Index axis = axes.axis(pair);
-    inv_freq.push_back(detail::exact_inv_freq(frequencies_of_axis.at(axis))[pairs_of_axis[axis]++]);
+  std::vector<DoubleDouble> inv_freq(static_cast<std::size_t>(axes.pairs()));
+  std::vector<bool> is_set(inv_freq.size());
+  std::vector<std::size_t> pairs;  // of one axis; some axes may have none
+  for (std::size_t first = 0; first < is_set.size(); ++first) {
+    if (is_set[first]) continue;
+    pairs.clear();
+    for (std::size_t pair = first; pair < is_set.size(); ++pair) {
+      if (axes.axis(static_cast<Index>(pair)) == axes.axis(static_cast<Index>(first))) {
+        pairs.push_back(pair);
+      }
+    }
+    const Frequencies frequencies =
+        make(Unscaled{.rotary_dim = 2 * static_cast<Index>(pairs.size()), .base = base});
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      inv_freq[pairs[i]] = exact_inv_freq(frequencies)[i];
+      is_set[pairs[i]] = true;
+    }
   }
   return detail::exact_frequencies(std::move(inv_freq));
 }

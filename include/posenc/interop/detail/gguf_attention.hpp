@@ -20,7 +20,8 @@ namespace detail {
 
 /// Returns the norm of the layers of a row that have one; nullopt if it is not known. A norm that a
 /// file may lack is known if the file lists the tensors of layer 0.
-inline std::optional<LayerQkNorm> gguf_qk_norm(const GgufKeys& keys, const QkNormRow& row) {
+POSENC_COLD inline std::optional<LayerQkNorm> gguf_qk_norm(const GgufKeys& keys,
+                                                           const QkNormRow& row) {
   if (row.experts_without != 0 && keys.integer("expert_count") == row.experts_without) {
     return no_qk_norm;
   }

@@ -16,7 +16,8 @@ namespace detail {
 /// Checks the lists of Granite's models with windows, which must list those. No other graph reads
 /// rope_pattern.
 ///   Source: ggml-org/llama.cpp, src/models/granite-swa.cpp (38d3906)
-inline void gguf_check_layer_lists(const GgufKeys& keys, const GgufArchitecture& architecture) {
+POSENC_COLD inline void gguf_check_layer_lists(const GgufKeys& keys,
+                                               const GgufArchitecture& architecture) {
   constexpr auto windows = "attention.sliding_window_pattern", rotation = "attention.rope_pattern";
   const bool is_listed = architecture.rope.nope_layers == GgufNopeLayers::Listed;
   if (is_listed && gguf_layer_list(keys, windows).empty()) {
@@ -30,7 +31,7 @@ inline void gguf_check_layer_lists(const GgufKeys& keys, const GgufArchitecture&
 
 /// Checks that the file agrees with a graph of fixed rotation.
 ///   Source: ggml-org/llama.cpp, src/models/cogvlm.cpp (0f72889) and deepseek2ocr.cpp (14afe7b)
-inline void gguf_check_plain(const GgufKeys& keys, Index head_dim) {
+POSENC_COLD inline void gguf_check_plain(const GgufKeys& keys, Index head_dim) {
   constexpr auto base = "rope.freq_base", width = "rope.dimension_count";
   if (keys.real(base).value_or(10000) != 10000) {
     keys.reject(base, "is not 10000, the base that llama.cpp uses for this architecture");
@@ -49,8 +50,9 @@ inline void gguf_check_plain(const GgufKeys& keys, Index head_dim) {
 }
 
 /// Checks that tensors of divisors are in the file if the graph uses them.
-inline void gguf_check_tensors(const GgufKeys& keys, const GgufArchitecture& architecture,
-                               const std::string& name) {
+POSENC_COLD inline void gguf_check_tensors(const GgufKeys& keys,
+                                           const GgufArchitecture& architecture,
+                                           const std::string& name) {
   for (const char* tensor :
        {gguf_freqs_tensor, "rope_factors_long.weight", "rope_factors_short.weight"}) {
     if ((architecture.rope.is_plain || architecture.rope.ignores_tensors) &&
@@ -66,7 +68,8 @@ inline void gguf_check_tensors(const GgufKeys& keys, const GgufArchitecture& arc
 }
 
 /// Checks keys of layers with compressed keys.
-inline void gguf_check_compressed(const GgufKeys& keys, const GgufArchitecture& architecture) {
+POSENC_COLD inline void gguf_check_compressed(const GgufKeys& keys,
+                                              const GgufArchitecture& architecture) {
   constexpr auto base = "attention.compress_rope_freq_base", factor = "rope.scaling.attn_factor";
   if (!architecture.compresses_keys && keys.has(base)) {
     keys.reject(base, "is not known for this architecture");
@@ -77,7 +80,8 @@ inline void gguf_check_compressed(const GgufKeys& keys, const GgufArchitecture& 
 }
 
 /// Checks that the graph uses the width of local layers for them alone.
-inline void gguf_check_local_width(const GgufKeys& keys, const GgufArchitecture& architecture) {
+POSENC_COLD inline void gguf_check_local_width(const GgufKeys& keys,
+                                               const GgufArchitecture& architecture) {
   constexpr auto key = "rope.dimension_count_swa";
   if (!architecture.rope.has_local_width && keys.has(key) &&
       keys.integer(key) != keys.integer("rope.dimension_count")) {
@@ -87,7 +91,8 @@ inline void gguf_check_local_width(const GgufKeys& keys, const GgufArchitecture&
 
 /// Checks that local layers have the base of the global layers if the graph uses that one
 /// regardless of the loader.
-inline void gguf_check_local_base(const GgufKeys& keys, const GgufArchitecture& architecture) {
+POSENC_COLD inline void gguf_check_local_base(const GgufKeys& keys,
+                                              const GgufArchitecture& architecture) {
   constexpr auto key = "rope.freq_base_swa";
   const auto local = keys.real(key);
   const double global = keys.real("rope.freq_base").value_or(10000);

@@ -42,7 +42,7 @@ inline constexpr std::string_view gguf_ignored_keys =
 /// Rejects unknown keys that may affect positions or scores. All keys below rope and attention must
 /// be known, and elsewhere those whose names suggest an effect. Keys of vision and audio towers are
 /// accepted, and those that the caller means to ignore, if the file has them and they are not read.
-inline void gguf_reject_unknown_keys(const GgufKeys& keys, std::string_view ignored) {
+POSENC_COLD inline void gguf_reject_unknown_keys(const GgufKeys& keys, std::string_view ignored) {
   const auto is_known = [&](std::string_view name) {
     constexpr std::string_view rope = "rope.", attention = "attention.";
     if (name.starts_with(rope)) {
@@ -78,7 +78,7 @@ inline void gguf_reject_unknown_keys(const GgufKeys& keys, std::string_view igno
 }
 
 /// Rejects keys of encodings that are not rotary.
-inline void gguf_reject_other_encodings(const GgufKeys& keys) {
+POSENC_COLD inline void gguf_reject_other_encodings(const GgufKeys& keys) {
   if (keys.real("attention.max_alibi_bias").value_or(0) != 0) {
     keys.reject("attention.max_alibi_bias", "selects ALiBi, which is not a rotary encoding");
   }

@@ -14,7 +14,7 @@
 POSENC_BEGIN
 namespace detail {
 
-inline Index gguf_layer_count(const GgufKeys& keys) {
+POSENC_COLD inline Index gguf_layer_count(const GgufKeys& keys) {
   const Index layers = keys.integer("block_count").value_or(0);
   if (layers < 1 || layers > 65536) {
     keys.reject("block_count", "must be set and lie between 1 and 65536");
@@ -24,7 +24,7 @@ inline Index gguf_layer_count(const GgufKeys& keys) {
 
 /// Returns the list of a key with one entry per layer. Empty if the key is missing, or is one
 /// number for all layers.
-inline std::vector<Index> gguf_layer_list(const GgufKeys& keys, std::string_view name) {
+POSENC_COLD inline std::vector<Index> gguf_layer_list(const GgufKeys& keys, std::string_view name) {
   if (!keys.has(name) || keys.file().is_number(keys.full(name))) return {};
   auto list = keys.integers(name).value_or(std::vector<Index>{});
   if (static_cast<Index>(list.size()) != gguf_layer_count(keys)) {
@@ -35,7 +35,7 @@ inline std::vector<Index> gguf_layer_list(const GgufKeys& keys, std::string_view
 
 /// Returns for each layer whether it has no compressed keys. The list may go on for layers that
 /// predict further tokens.
-inline std::vector<bool> gguf_uncompressed_layers(const GgufKeys& keys) {
+POSENC_COLD inline std::vector<bool> gguf_uncompressed_layers(const GgufKeys& keys) {
   constexpr auto name = "attention.compress_ratios";
   const auto layers = static_cast<std::size_t>(gguf_layer_count(keys));
   const auto ratios = keys.integers(name).value_or(std::vector<Index>{});
@@ -47,8 +47,8 @@ inline std::vector<bool> gguf_uncompressed_layers(const GgufKeys& keys) {
 
 /// Returns for each layer whether it has a window and no other keys: from the list, or all except
 /// one layer of each period.
-inline std::vector<bool> gguf_local_layers(const GgufKeys& keys,
-                                           const GgufArchitecture& architecture) {
+POSENC_COLD inline std::vector<bool> gguf_local_layers(const GgufKeys& keys,
+                                                       const GgufArchitecture& architecture) {
   if (architecture.compresses_keys) return gguf_uncompressed_layers(keys);
   constexpr auto name = "attention.sliding_window_pattern";
   const Index layers = gguf_layer_count(keys);
@@ -63,7 +63,7 @@ inline std::vector<bool> gguf_local_layers(const GgufKeys& keys,
 }
 
 /// Returns the number of the last layers, which predict further tokens.
-inline Index gguf_further_layers(const GgufKeys& keys) {
+POSENC_COLD inline Index gguf_further_layers(const GgufKeys& keys) {
   constexpr auto key = "nextn_predict_layers";
   const Index further = keys.integer(key).value_or(0);
   if (further < 0 || further > gguf_layer_count(keys)) {
@@ -74,8 +74,8 @@ inline Index gguf_further_layers(const GgufKeys& keys) {
 
 /// Returns for each layer whether it is linear attention: from the list, or all except every
 /// interval-th one. The last layers, which predict further tokens, are not.
-inline std::vector<bool> gguf_linear_layers(const GgufKeys& keys,
-                                            const GgufArchitecture& architecture) {
+POSENC_COLD inline std::vector<bool> gguf_linear_layers(const GgufKeys& keys,
+                                                        const GgufArchitecture& architecture) {
   constexpr auto name = "attention.recurrent_layers";
   const Index layers = gguf_layer_count(keys);
   std::vector<bool> linear;
@@ -96,14 +96,14 @@ inline std::vector<bool> gguf_linear_layers(const GgufKeys& keys,
 
 /// True if an EXAONE 4 model has 64 layers, not counting those that predict further tokens. Only
 /// such models have windows.
-inline bool gguf_has_64_layers(const GgufKeys& keys) {
+POSENC_COLD inline bool gguf_has_64_layers(const GgufKeys& keys) {
   return gguf_layer_count(keys) - gguf_further_layers(keys) == 64;
 }
 
 /// Returns the layers without rotary encoding: by the architecture, and those without heads, which
 /// have no attention.
-inline std::vector<Index> gguf_layers_without_rotary(const GgufKeys& keys,
-                                                     const GgufArchitecture& architecture) {
+POSENC_COLD inline std::vector<Index> gguf_layers_without_rotary(
+    const GgufKeys& keys, const GgufArchitecture& architecture) {
   std::vector<bool> without;
   const auto add = [&without](const auto& layers, const auto& is_without) {
     without.resize((std::max)(without.size(), layers.size()), false);

@@ -66,7 +66,7 @@ inline constexpr auto gguf_factor_keys = std::to_array<const char*>(
     {"rope.scaling.factor", "rope.scale_linear", "rope.scale", "rope.scaling.attn_factor"});
 
 /// Returns the factor under its current or an older name. 0 counts as absent.
-inline double gguf_factor(const GgufKeys& keys) {
+POSENC_COLD inline double gguf_factor(const GgufKeys& keys) {
   std::optional<double> found;
   for (const char* name : {"rope.scaling.factor", "rope.scale_linear", "rope.scale"}) {
     const auto value = keys.real(name);
@@ -77,7 +77,7 @@ inline double gguf_factor(const GgufKeys& keys) {
   return found.value_or(1);
 }
 
-inline Index gguf_original_length(const GgufKeys& keys) {
+POSENC_COLD inline Index gguf_original_length(const GgufKeys& keys) {
   const auto given = keys.integer("rope.scaling.original_context_length");
   const auto length = given ? given : keys.integer("context_length");
   if (!length) keys.reject("context_length", "is missing");
@@ -87,13 +87,14 @@ inline Index gguf_original_length(const GgufKeys& keys) {
 // Overloads that read one field of a rule, by the field's type. Numbers of a single type of scaling
 // are under `prefix` and the field's name. Without a key, a field keeps its default.
 
-inline void gguf_read_field(const GgufKeys& keys, const GgufRuleContext& context,
-                            const std::string&, std::string_view name, Index& field) {
+POSENC_COLD inline void gguf_read_field(const GgufKeys& keys, const GgufRuleContext& context,
+                                        const std::string&, std::string_view name, Index& field) {
   if (name == "rotary_dim") field = context.rotary_dim;
   if (name == "original_max_position") field = gguf_original_length(keys);
 }
-inline void gguf_read_field(const GgufKeys& keys, const GgufRuleContext& context,
-                            const std::string& prefix, std::string_view name, double& field) {
+POSENC_COLD inline void gguf_read_field(const GgufKeys& keys, const GgufRuleContext& context,
+                                        const std::string& prefix, std::string_view name,
+                                        double& field) {
   if (name == "base") {
     field = context.base;
   } else if (name == "factor") {
@@ -121,8 +122,8 @@ Rule gguf_read_rule(const GgufKeys& keys, const GgufRuleContext& context,
 }
 
 /// True if attn_factor is the complete factor of cos and sin, instead of relative to YaRN's own.
-inline bool gguf_is_final_factor(const GgufKeys& keys, const GgufRuleContext& context,
-                                 double attn_factor, double yarn_magnitude) {
+POSENC_COLD inline bool gguf_is_final_factor(const GgufKeys& keys, const GgufRuleContext& context,
+                                             double attn_factor, double yarn_magnitude) {
   if (context.attn_factor != GgufAttentionFactor::Unspecified) {
     return context.attn_factor == GgufAttentionFactor::Final;
   }
@@ -136,8 +137,8 @@ inline bool gguf_is_final_factor(const GgufKeys& keys, const GgufRuleContext& co
 
 /// Checks that llama.cpp's softmax scale of DeepSeek's models is that of the model. llama.cpp
 /// derives it from the magnitude of cos and sin, which is right only if that is 1.
-inline void gguf_check_deepseek(const GgufKeys& keys, GgufLogMultiplier meaning, double factor,
-                                double all_dim, double attn_factor) {
+POSENC_COLD inline void gguf_check_deepseek(const GgufKeys& keys, GgufLogMultiplier meaning,
+                                            double factor, double all_dim, double attn_factor) {
   constexpr auto multiplier = "rope.scaling.yarn_log_multiplier";
   if (attn_factor != 1) {
     keys.reject("rope.scaling.attn_factor",
@@ -160,14 +161,14 @@ inline void gguf_check_deepseek(const GgufKeys& keys, GgufLogMultiplier meaning,
 }
 
 /// True if llama.cpp scales the scores of an architecture by a magnitude of cos and sin.
-inline bool gguf_scales_scores(const GgufArchitecture& architecture) {
+POSENC_COLD inline bool gguf_scales_scores(const GgufArchitecture& architecture) {
   return architecture.rope.log_multiplier == GgufLogMultiplier::Tenth ||
          architecture.rope.log_multiplier == GgufLogMultiplier::TenthOfOne ||
          architecture.rope.log_multiplier == GgufLogMultiplier::Unread;
 }
 
-inline void gguf_yarn_magnitude(const GgufKeys& keys, const GgufRuleContext& context,
-                                YarnScaling& rule) {
+POSENC_COLD inline void gguf_yarn_magnitude(const GgufKeys& keys, const GgufRuleContext& context,
+                                            YarnScaling& rule) {
   const GgufLogMultiplier meaning = context.architecture->rope.log_multiplier;
   const bool is_deepseek = gguf_scales_scores(*context.architecture);
   double all_dim = keys.real("rope.scaling.yarn_log_multiplier").value_or(0);
@@ -192,9 +193,10 @@ inline void gguf_yarn_magnitude(const GgufKeys& keys, const GgufRuleContext& con
 
 /// Returns a tensor of divisors, one per pair; nullopt if there is none. The tensor has an element
 /// for each pair of the widest layers, whose first ones are of narrower layers.
-inline std::optional<std::vector<double>> gguf_divisor_tensor(const GgufKeys& keys,
-                                                              const char* name, Index rotary_dim,
-                                                              Index widest) {
+POSENC_COLD inline std::optional<std::vector<double>> gguf_divisor_tensor(const GgufKeys& keys,
+                                                                          const char* name,
+                                                                          Index rotary_dim,
+                                                                          Index widest) {
   auto divisors = keys.file().rope_tensor(name);
   if (divisors && static_cast<Index>(divisors->size()) != widest / 2) {
     fail<ConfigError>(GgufKeys::function, "the tensor ", name, " has ", divisors->size(),
@@ -209,7 +211,8 @@ struct GgufDivisors {
   std::optional<std::vector<double>> freqs, longer, shorter;
 };
 
-inline GgufDivisors gguf_divisors(const GgufKeys& keys, const GgufRuleContext& context) {
+POSENC_COLD inline GgufDivisors gguf_divisors(const GgufKeys& keys,
+                                              const GgufRuleContext& context) {
   const Index dim = context.rotary_dim;
   const Index widest = dim * context.architecture->rope.global_part;
   GgufDivisors read{.freqs = gguf_divisor_tensor(keys, gguf_freqs_tensor, dim, widest),
@@ -223,8 +226,8 @@ inline GgufDivisors gguf_divisors(const GgufKeys& keys, const GgufRuleContext& c
   return read;
 }
 
-inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context,
-                            const GgufDivisors& divisors) {
+POSENC_COLD inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context,
+                                        const GgufDivisors& divisors) {
   if (divisors.freqs || divisors.longer) {
     fail<ConfigError>(GgufKeys::function,
                       "YaRN together with tensors of divisors is not supported");
@@ -245,7 +248,8 @@ inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context
 }
 
 /// Returns a rule without scaling, whose cos and sin are multiplied by a factor.
-inline RotaryRule gguf_unscaled(Index rotary_dim, double base, double attention_factor) {
+POSENC_COLD inline RotaryRule gguf_unscaled(Index rotary_dim, double base,
+                                            double attention_factor) {
   if (attention_factor == 1) return Unscaled{.rotary_dim = rotary_dim, .base = base};
   return DivisorScaling{
       .rotary_dim = rotary_dim,
@@ -255,8 +259,8 @@ inline RotaryRule gguf_unscaled(Index rotary_dim, double base, double attention_
 }
 
 /// Returns a rule that divides frequencies by one factor, by divisors, or by both.
-inline RotaryRule gguf_divided(const GgufKeys& keys, const GgufRuleContext& context,
-                               GgufDivisors divisors, double factor) {
+POSENC_COLD inline RotaryRule gguf_divided(const GgufKeys& keys, const GgufRuleContext& context,
+                                           GgufDivisors divisors, double factor) {
   const double attention_factor = keys.real("rope.scaling.attn_factor").value_or(1);
   if (gguf_scales_scores(*context.architecture) && (factor != 1 || attention_factor != 1)) {
     const char* key = factor != 1 ? "rope.scaling.factor" : "rope.scaling.attn_factor";
@@ -286,18 +290,18 @@ inline RotaryRule gguf_divided(const GgufKeys& keys, const GgufRuleContext& cont
   return gguf_read_rule<LinearScaling>(keys, context);
 }
 
-inline RotaryRule gguf_none(const GgufKeys& keys, const GgufRuleContext& context,
-                            const GgufDivisors& divisors) {
+POSENC_COLD inline RotaryRule gguf_none(const GgufKeys& keys, const GgufRuleContext& context,
+                                        const GgufDivisors& divisors) {
   return gguf_divided(keys, context, divisors, 1);
 }
 
-inline RotaryRule gguf_linear(const GgufKeys& keys, const GgufRuleContext& context,
-                              const GgufDivisors& divisors) {
+POSENC_COLD inline RotaryRule gguf_linear(const GgufKeys& keys, const GgufRuleContext& context,
+                                          const GgufDivisors& divisors) {
   return gguf_divided(keys, context, divisors, gguf_factor(keys));
 }
 
-inline RotaryRule gguf_longrope(const GgufKeys& keys, const GgufRuleContext& context,
-                                const GgufDivisors& divisors) {
+POSENC_COLD inline RotaryRule gguf_longrope(const GgufKeys& keys, const GgufRuleContext& context,
+                                            const GgufDivisors& divisors) {
   if (!divisors.longer) {
     fail<ConfigError>(GgufKeys::function,
                       "the type longrope needs the tensors rope_factors_long.weight and "
@@ -322,13 +326,13 @@ inline constexpr auto gguf_rule_types = std::to_array<GgufRuleType>(
      {"longrope", gguf_longrope}});
 
 /// True if a key belongs to a single type of scaling.
-inline bool gguf_is_type_key(std::string_view key) {
+POSENC_COLD inline bool gguf_is_type_key(std::string_view key) {
   return std::any_of(gguf_rule_types.begin(), gguf_rule_types.end(),
                      [key](const GgufRuleType& type) { return lists_name(type.keys, key); });
 }
 
 /// Returns the rule of the type that the file names, by default linear.
-inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context) {
+POSENC_COLD inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context) {
   const std::string name = keys.text("rope.scaling.type").value_or("linear");
   const GgufRuleType* named = nullptr;
   for (const GgufRuleType& type : gguf_rule_types) {

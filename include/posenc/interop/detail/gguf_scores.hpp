@@ -19,7 +19,8 @@ namespace detail {
 
 /// Returns the scale of Gemma 2 and 3: the largest model, which llama.cpp recognises by its number
 /// of layers, uses (width / heads)^-1/2.
-inline std::optional<double> gguf_gemma_scale(const GgufKeys& keys, Index layers_of_largest) {
+POSENC_COLD inline std::optional<double> gguf_gemma_scale(const GgufKeys& keys,
+                                                          Index layers_of_largest) {
   if (keys.integer("block_count").value_or(0) != layers_of_largest) return std::nullopt;
   const auto width = keys.integer("embedding_length");
   const auto heads = keys.integers("attention.head_count");
@@ -32,8 +33,8 @@ inline std::optional<double> gguf_gemma_scale(const GgufKeys& keys, Index layers
 }
 
 /// Returns the scale of an architecture for files without attention.scale.
-inline std::optional<double> gguf_default_scale(const GgufKeys& keys,
-                                                const GgufArchitecture& architecture) {
+POSENC_COLD inline std::optional<double> gguf_default_scale(const GgufKeys& keys,
+                                                            const GgufArchitecture& architecture) {
   constexpr auto key = "attention.output_scale";
   if (architecture.scores.output_scale != 0)
     return keys.real(key).value_or(architecture.scores.output_scale);
@@ -45,9 +46,9 @@ inline std::optional<double> gguf_default_scale(const GgufKeys& keys,
 
 /// Returns attention.scale. If it is 0 or missing, or not read by llama.cpp, the architecture
 /// decides.
-inline std::optional<double> gguf_softmax_scale(const GgufKeys& keys,
-                                                const GgufArchitecture& architecture,
-                                                Index head_dim) {
+POSENC_COLD inline std::optional<double> gguf_softmax_scale(const GgufKeys& keys,
+                                                            const GgufArchitecture& architecture,
+                                                            Index head_dim) {
   if (architecture.scores.output_scale == 0 && keys.has("attention.output_scale")) {
     keys.reject("attention.output_scale", "has no known meaning in this architecture");
   }
@@ -63,8 +64,8 @@ inline std::optional<double> gguf_softmax_scale(const GgufKeys& keys,
   return given;
 }
 
-inline std::optional<double> gguf_softcap(const GgufKeys& keys,
-                                          const GgufArchitecture& architecture) {
+POSENC_COLD inline std::optional<double> gguf_softcap(const GgufKeys& keys,
+                                                      const GgufArchitecture& architecture) {
   constexpr auto key = "attn_logit_softcapping";
   const auto given = keys.real(key);
   if (given && *given < 0) keys.reject(key, "must not be negative");
@@ -79,8 +80,8 @@ inline std::optional<double> gguf_softcap(const GgufKeys& keys,
 
 /// Returns the temperature. The meaning of attention.temperature_scale and _length depends on the
 /// architecture.
-inline std::optional<QueryTemperature> gguf_temperature(const GgufKeys& keys,
-                                                        const GgufArchitecture& architecture) {
+POSENC_COLD inline std::optional<QueryTemperature> gguf_temperature(
+    const GgufKeys& keys, const GgufArchitecture& architecture) {
   constexpr auto scale_key = "attention.temperature_scale";
   constexpr auto length_key = "attention.temperature_length";
   const auto scale = keys.real(scale_key);
@@ -130,8 +131,8 @@ inline std::optional<QueryTemperature> gguf_temperature(const GgufKeys& keys,
 }
 
 /// Reads scale, softcap and temperature of a model whose rotary layers have been read.
-inline void gguf_read_scores(const GgufKeys& keys, const GgufArchitecture& architecture,
-                             ModelSettings& model) {
+POSENC_COLD inline void gguf_read_scores(const GgufKeys& keys, const GgufArchitecture& architecture,
+                                         ModelSettings& model) {
   model.softmax_scale =
       gguf_softmax_scale(keys, architecture, model.layers.front().rotary.head_dim);
   model.softcap = gguf_softcap(keys, architecture);

@@ -14,7 +14,7 @@
 POSENC_BEGIN
 namespace detail {
 
-inline std::optional<Index> gguf_size(const GgufKeys& keys, const char* name) {
+POSENC_COLD inline std::optional<Index> gguf_size(const GgufKeys& keys, const char* name) {
   const auto size = keys.integer(name);
   if (size && (*size < 1 || *size > max_model_size)) {
     keys.reject(name, "must be from 1 to " + std::to_string(max_model_size));
@@ -23,13 +23,13 @@ inline std::optional<Index> gguf_size(const GgufKeys& keys, const char* name) {
 }
 
 /// Returns the number of tokens of the vocabulary, by its key or else by the list of tokens.
-inline std::optional<Index> gguf_vocabulary_size(const GgufKeys& keys) {
+POSENC_COLD inline std::optional<Index> gguf_vocabulary_size(const GgufKeys& keys) {
   if (const auto size = gguf_size(keys, "vocab_size")) return size;
   const auto tokens = keys.file().array_length("tokenizer.ggml.tokens");
   return tokens && *tokens >= 1 && *tokens <= max_model_size ? tokens : std::nullopt;
 }
 
-inline std::vector<Index> gguf_intermediate_sizes(const GgufKeys& keys) {
+POSENC_COLD inline std::vector<Index> gguf_intermediate_sizes(const GgufKeys& keys) {
   constexpr auto name = "feed_forward_length";
   auto sizes = keys.integers(name).value_or(std::vector<Index>{});
   for (const Index size : sizes) {
@@ -41,7 +41,7 @@ inline std::vector<Index> gguf_intermediate_sizes(const GgufKeys& keys) {
   return sizes;
 }
 
-inline std::optional<double> gguf_norm_epsilon(const GgufKeys& keys) {
+POSENC_COLD inline std::optional<double> gguf_norm_epsilon(const GgufKeys& keys) {
   AgreedNumber<double> agreed;
   for (const char* name : {"attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"}) {
     const auto value = keys.real(name);
@@ -54,13 +54,13 @@ inline std::optional<double> gguf_norm_epsilon(const GgufKeys& keys) {
 /// Returns true if the output projection is the table of embeddings, because it has no tensor of
 /// its own; absent if the file does not list the tensors of the complete model.
 ///   Source: ggml-org/llama.cpp, whose loaders take token_embd.weight if output.weight is missing
-inline std::optional<bool> gguf_tied_embeddings(const GgufFile& file) {
+POSENC_COLD inline std::optional<bool> gguf_tied_embeddings(const GgufFile& file) {
   if (file.has_tensor("output.weight")) return false;
   const bool is_part = file.integer("split.count").value_or(1) > 1;
   return file.has_tensor("token_embd.weight") && !is_part ? std::optional(true) : std::nullopt;
 }
 
-inline void gguf_read_sizes(const GgufKeys& keys, ModelSettings& model) {
+POSENC_COLD inline void gguf_read_sizes(const GgufKeys& keys, ModelSettings& model) {
   model.hidden_size = gguf_size(keys, "embedding_length");
   model.vocabulary_size = gguf_vocabulary_size(keys);
   model.intermediate_sizes = gguf_intermediate_sizes(keys);

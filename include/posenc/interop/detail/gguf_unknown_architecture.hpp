@@ -26,7 +26,7 @@ inline constexpr std::string_view gguf_ordinary_keys =
     "rope.dimension_sections rope.freq_base rope.scale rope.scale_linear tensor_data_layout "
     "use_parallel_residual vocab_size";
 
-inline bool gguf_is_ordinary(std::string_view name) {
+POSENC_COLD inline bool gguf_is_ordinary(std::string_view name) {
   for (const std::string_view start : {"expert_", "moe_", "rope.scaling."}) {
     if (name.starts_with(start)) return true;
   }

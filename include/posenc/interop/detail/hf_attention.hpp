@@ -21,7 +21,8 @@ POSENC_BEGIN
 namespace detail {
 
 /// Returns the norm of the layers of a row that have one; nullopt if it is not known.
-inline std::optional<LayerQkNorm> hf_qk_norm(const JsonKeys& config, const QkNormRow& row) {
+POSENC_COLD inline std::optional<LayerQkNorm> hf_qk_norm(const JsonKeys& config,
+                                                         const QkNormRow& row) {
   if (row.flag != nullptr) {
     const auto given = config.flag(row.flag);
     const auto is_on = given ? given : row.is_on;
@@ -89,7 +90,7 @@ class HfAttention {
     kv_heads_ = config_.integer(key);
     check_count(key, kv_heads_);
     if (kv_heads_ && heads_ && *heads_ % *kv_heads_ != 0) {
-      config_.reject(key, "does not divide the number of heads, " + std::to_string(*heads_));
+      config_.reject(key, "does not divide the number of heads, ", *heads_);
     }
     kv_heads_of_layers_ = config_.integers("num_key_value_heads_per_layer");
     for (const Index count : kv_heads_of_layers_.value_or(std::vector<Index>{})) {
@@ -124,8 +125,8 @@ class HfAttention {
     for (const auto& group : hf_attention_blocks(config_)) {
       const Index heads = config_.required("num_attention_heads", heads_);
       if (group && (*group < 1 || heads % *group != 0)) {
-        config_.reject("block_configs", "has groups that do not divide the number of heads, " +
-                                            std::to_string(heads));
+        config_.reject("block_configs", "has groups that do not divide the number of heads, ",
+                       heads);
       }
       kv_heads_of_layers_->push_back(group ? heads / *group : 0);
     }
@@ -173,7 +174,7 @@ class HfAttention {
   void check_count(const char* key, const std::optional<Index>& value,
                    Index max_value = max_heads) const {
     if (value && (*value < 1 || *value > max_value)) {
-      config_.reject(key, "must lie between 1 and " + std::to_string(max_value));
+      config_.reject(key, "must lie between 1 and ", max_value);
     }
   }
 
@@ -231,7 +232,8 @@ class HfAttention {
                           ? "local_attention"
                           : "sliding_window";
     const Json* given = config_.find(key);
-    auto size = given != nullptr && given->is_flag(false) ? std::nullopt : config_.integer(key);
+    std::optional<Index> size = std::nullopt;
+    if (given == nullptr || !given->is_flag(false)) size = config_.integer(key);
     const bool is_switched = defaults_.windows == HfWindowPattern::AfterFirstSwitched ||
                              defaults_.windows == HfWindowPattern::ListedSwitched ||
                              defaults_.windows == HfWindowPattern::EverySwitched ||
@@ -264,9 +266,8 @@ class HfAttention {
     if (!size && !config_.has(key) && defaults_.window > 0) size = defaults_.window;
     if (!size) return;
     if (!is_switched && !is_dots && !use.value_or(true)) {
-      config_.reject("use_sliding_window",
-                     std::string("is false, which no class of this type reads; set ") + key +
-                         " to null if layers attend to all keys");
+      config_.reject("use_sliding_window", "is false, which no class of this type reads; set ", key,
+                     " to null if layers attend to all keys");
     }
     if (is_half) {
       *size /= 2;
@@ -378,8 +379,7 @@ class HfAttention {
       return std::nullopt;
     }
     if (!has_window()) {
-      config_.reject("layer_types",
-                     "has layers of the type '" + std::string(type) + "', but there is no window");
+      config_.reject("layer_types", "has layers of the type '", type, "', but there is no window");
     }
     return window_;
   }

@@ -19,8 +19,8 @@ namespace detail {
 ///   Source: huggingface/transformers 5.24, Qwen3OmniMoeTalkerRotaryEmbedding and
 ///           Cosmos3EdgeTextRotaryEmbedding, recomposition_frequencies(), which writes sections of
 ///           more than every third pair with a stride up to the last pair
-inline MropeOrder hf_mrope_order(const JsonKeys& keys, HfMrope form,
-                                 std::optional<MropeOrder> of_caller) {
+POSENC_COLD inline MropeOrder hf_mrope_order(const JsonKeys& keys, HfMrope form,
+                                             std::optional<MropeOrder> of_caller) {
   using enum MropeOrder;
   constexpr auto key = "mrope_interleaved", alias = "interleaved";
   const auto given = keys.flag(key), again = keys.flag(alias);
@@ -36,20 +36,19 @@ inline MropeOrder hf_mrope_order(const JsonKeys& keys, HfMrope form,
     keys.reject("mrope_section", "has no order of axes: set mrope_order in the options");
   }
   if (of_caller && *of_caller != *order) {
-    keys.reject("mrope_section",
-                std::string("has the other order than mrope_order of the options: ") +
-                    (*order == Chunked ? "chunks" : "alternating axes"));
+    keys.reject("mrope_section", "has the other order than mrope_order of the options: ",
+                (*order == Chunked ? "chunks" : "alternating axes"));
   }
   if (again && *again != (*order == Interleaved)) {
-    keys.reject(alias, std::string("contradicts the order of the axes, which is ") +
-                           (*order == Chunked ? "chunks" : "alternating axes"));
+    keys.reject(alias, "contradicts the order of the axes, which is ",
+                (*order == Chunked ? "chunks" : "alternating axes"));
   }
   return *order;
 }
 
 /// Returns the axes of the positions that rotate the pairs of a head.
-inline PairAxes hf_axes(const JsonKeys& keys, HfMrope form, std::optional<MropeOrder> order,
-                        Index pairs) {
+POSENC_COLD inline PairAxes hf_axes(const JsonKeys& keys, HfMrope form,
+                                    std::optional<MropeOrder> order, Index pairs) {
   const auto mrope = keys.integers("mrope_section");
   const auto xdrope = keys.integers("xdrope_section");
   if (mrope && xdrope) keys.reject("xdrope_section", "contradicts mrope_section");
@@ -64,8 +63,7 @@ inline PairAxes hf_axes(const JsonKeys& keys, HfMrope form, std::optional<MropeO
   for (const Index section : sections) {
     if (section < 0 || section > pairs - sum) {
       keys.reject(mrope ? "mrope_section" : "xdrope_section",
-                  "must have no negative entry and add up to the number of pairs, " +
-                      std::to_string(pairs));
+                  "must have no negative entry and add up to the number of pairs, ", pairs);
     }
     sum += section;
   }

@@ -16,20 +16,20 @@ POSENC_BEGIN
 namespace detail {
 
 /// Returns the dict's base in a dict without scaling.
-inline Json hf_unscaled_dict(const Json& dict) {
+POSENC_COLD inline Json hf_unscaled_dict(const Json& dict) {
   constexpr auto key = "rope_theta";
   const Json* base = dict.find(key);
   return base != nullptr ? Json::object({{key, *base}}) : Json::object();
 }
 
 /// Returns the dict without its base.
-inline Json hf_erase_base(Json dict) {
+POSENC_COLD inline Json hf_erase_base(Json dict) {
   dict.erase("rope_theta");
   return dict;
 }
 
 /// Returns a dict whose old key "type" is renamed to "rope_type", unless both exist and differ.
-inline Json hf_with_rope_type(Json dict) {
+POSENC_COLD inline Json hf_with_rope_type(Json dict) {
   constexpr auto older = "type", newer = "rope_type";
   if (!dict.contains(older)) return dict;
   if (!dict.contains(newer)) dict[newer] = dict[older];
@@ -43,7 +43,7 @@ inline Json hf_with_rope_type(Json dict) {
 
 /// True if two dicts agree, up to the names of the type, and up to a base that the older form has
 /// beside the dict.
-inline bool hf_dicts_agree(const Json& current, const Json& legacy) {
+POSENC_COLD inline bool hf_dicts_agree(const Json& current, const Json& legacy) {
   const bool has_base = legacy.contains("rope_theta");
   const auto newer = hf_with_rope_type(current), older = hf_with_rope_type(legacy);
   return newer == older || (!has_base && hf_erase_base(newer) == older);
@@ -53,12 +53,13 @@ inline bool hf_dicts_agree(const Json& current, const Json& legacy) {
 /// not.
 ///   Source: huggingface/transformers, convert_rope_params_to_dict() of gemma3, gemma3n and
 ///           modernbert
-inline std::optional<double> hf_base_of_layer_type(const JsonKeys& config, const HfTypeRope& rope,
-                                                   std::string_view layer_type,
-                                                   std::optional<double> shared) {
+POSENC_COLD inline std::optional<double> hf_base_of_layer_type(const JsonKeys& config,
+                                                               const HfTypeRope& rope,
+                                                               std::string_view layer_type,
+                                                               std::optional<double> shared) {
   const HfBases& bases = rope.bases;
   if (bases.global_key != nullptr) {
-    if (shared) config.reject("rope_theta", std::string("contradicts ") + bases.global_key);
+    if (shared) config.reject("rope_theta", "contradicts ", bases.global_key);
     shared = config.real(bases.global_key);
   }
   const auto global = shared || rope.base == 0 ? shared : std::optional(rope.base);
@@ -74,8 +75,8 @@ inline std::optional<double> hf_base_of_layer_type(const JsonKeys& config, const
 /// and transformers' conversion to global layers only.
 ///   Source: XiaomiMiMo/MiMo-V2-Flash, modeling_mimo_v2_flash.py; huggingface/transformers,
 ///           mimo_v2_flash/convert_mimo_v2_flash_weights_to_hf.py (019770d)
-inline void hf_reject_mimo_scaling(const JsonKeys& config, const Json& dict,
-                                   const std::string& name) {
+POSENC_COLD inline void hf_reject_mimo_scaling(const JsonKeys& config, const Json& dict,
+                                               const std::string& name) {
   if (hf_rope_type(JsonKeys(dict, name), {}) == "default") return;
   config.reject(name,
                 "scales local layers in one class of this model and not in another; it must have a "
@@ -88,7 +89,7 @@ inline void hf_reject_mimo_scaling(const JsonKeys& config, const Json& dict,
 /// magnitude (apply_scale is false), and 0 for those with one.
 ///   Source: huggingface/transformers, mistral4/modular_mistral4.py (0207579) and later versions of
 ///           it; SGLang, compute_mla_mscale_scaling()
-inline void hf_reject_mistral4_magnitude(const JsonKeys& rope) {
+POSENC_COLD inline void hf_reject_mistral4_magnitude(const JsonKeys& rope) {
   constexpr auto key = "mscale_all_dim";
   const double mscale = rope.real(key).value_or(0), factor = rope.real("factor").value_or(1);
   const bool is_plain = hf_rope_type(rope, {}) == "default";
@@ -102,7 +103,8 @@ inline void hf_reject_mistral4_magnitude(const JsonKeys& rope) {
 }
 
 /// Returns the default dict of the class, for files without scaling.
-inline Json hf_class_rope(const JsonKeys& config, const HfTypeRope& rope, const std::string& type) {
+POSENC_COLD inline Json hf_class_rope(const JsonKeys& config, const HfTypeRope& rope,
+                                      const std::string& type) {
   if (rope.must_have_dict) {
     fail<ConfigError>(JsonKeys::function,
                       "the configuration must have rope_parameters: the class of '", type,
@@ -114,8 +116,8 @@ inline Json hf_class_rope(const JsonKeys& config, const HfTypeRope& rope, const 
   if (rope.is_other_base_ambiguous) {
     const auto base = config.any_of<double>({"rope_theta", "rotary_emb_base"});
     if (base.value_or(rope.base) != rope.base) {
-      config.reject("rope_theta", "is not " + std::to_string(static_cast<Index>(rope.base)) +
-                                      ", which releases of the class read differently");
+      config.reject("rope_theta", "is not ", static_cast<Index>(rope.base),
+                    ", which releases of the class read differently");
     }
   }
   return rope.default_dict.empty() ? Json::object() : parse_json(rope.default_dict);

@@ -9,11 +9,9 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -25,7 +23,7 @@ namespace detail {
 constexpr Index max_layers = 65536;
 
 /// Returns the number of layers if the file gives it.
-inline std::optional<Index> hf_layer_count(const JsonKeys& config) {
+POSENC_COLD inline std::optional<Index> hf_layer_count(const JsonKeys& config) {
   const auto layers = config.any_of<Index>({"num_hidden_layers", "n_layer", "num_layers"});
   if (layers && (*layers < 0 || *layers > max_layers)) {
     config.reject("num_hidden_layers", "must lie between 0 and 65536");
@@ -34,19 +32,21 @@ inline std::optional<Index> hf_layer_count(const JsonKeys& config) {
 }
 
 /// Rejects unknown layer types, because their rotary encoding would be a guess.
-inline void hf_check_layer_types(const JsonKeys& config, const std::vector<std::string>& types,
-                                 std::initializer_list<std::string_view> known) {
+POSENC_COLD inline void hf_check_layer_types(const JsonKeys& config,
+                                             const std::vector<std::string>& types,
+                                             std::initializer_list<std::string_view> known) {
   for (const std::string& type : types) {
     if (std::find(known.begin(), known.end(), type) == known.end()) {
-      config.reject("layer_types", "has the type '" + type + "', which is unknown in this model");
+      config.reject("layer_types", "has the type '", std::string_view(type),
+                    "', which is unknown in this model");
     }
   }
 }
 
 /// Returns the type of each layer, from the list or the pattern. Empty if the file does not give
 /// the number of layers.
-inline std::vector<std::string> hf_layer_types(const JsonKeys& config,
-                                               const HfTypeLayers& pattern) {
+POSENC_COLD inline std::vector<std::string> hf_layer_types(const JsonKeys& config,
+                                                           const HfTypeLayers& pattern) {
   auto given = config.texts("layer_types");
   if (given) hf_check_layer_types(config, *given, {pattern.rare_type, pattern.usual_type});
   std::optional<Index> given_period;
@@ -79,8 +79,8 @@ inline std::vector<std::string> hf_layer_types(const JsonKeys& config,
 }
 
 /// Returns the layers that a list of indices names, sorted.
-inline std::vector<Index> hf_listed_layers(const JsonKeys& config, const char* key,
-                                           std::optional<Index> layers) {
+POSENC_COLD inline std::vector<Index> hf_listed_layers(const JsonKeys& config, const char* key,
+                                                       std::optional<Index> layers) {
   auto listed = config.required(key, config.integers(key));
   for (const Index layer : listed) {
     if (layer < 0 || layer >= layers.value_or(max_layers)) {
@@ -92,9 +92,8 @@ inline std::vector<Index> hf_listed_layers(const JsonKeys& config, const char* k
 }
 
 /// Returns layer types: `listed_type` for layers in the list, `other` for the rest.
-inline std::vector<std::string> hf_layer_types_from_list(const std::vector<Index>& listed,
-                                                         Index layers, const char* listed_type,
-                                                         const char* other) {
+POSENC_COLD inline std::vector<std::string> hf_layer_types_from_list(
+    const std::vector<Index>& listed, Index layers, const char* listed_type, const char* other) {
   std::vector<std::string> types;
   for (Index i = 0; i < layers; ++i) {
     types.emplace_back(std::binary_search(listed.begin(), listed.end(), i) ? listed_type : other);
@@ -104,8 +103,8 @@ inline std::vector<std::string> hf_layer_types_from_list(const std::vector<Index
 
 /// Reads EXAONE 4's layer types. The pattern may be a string of L (local) and G (global). The class
 /// reads letters only together with the list of types.
-inline void hf_read_exaone4_types(const JsonKeys& config, const HfTypeLayers& layers,
-                                  ModelSettings& model) {
+POSENC_COLD inline void hf_read_exaone4_types(const JsonKeys& config, const HfTypeLayers& layers,
+                                              ModelSettings& model) {
   const char* key = layers.period_key;
   const Json* pattern = config.find(key);
   const auto given = config.texts("layer_types");
@@ -138,7 +137,7 @@ inline void hf_read_exaone4_types(const JsonKeys& config, const HfTypeLayers& la
 }
 
 /// Reads LFM2's attention layers, by index or by type. The rest are convolutions.
-inline void hf_read_lfm2_types(const JsonKeys& config, ModelSettings& model) {
+POSENC_COLD inline void hf_read_lfm2_types(const JsonKeys& config, ModelSettings& model) {
   constexpr auto conv = "conv";
   model.types_without_rotary = {conv};
   if (auto given = config.texts("layer_types")) {
@@ -162,8 +161,9 @@ inline void hf_read_lfm2_types(const JsonKeys& config, ModelSettings& model) {
 /// encoding. Exceptions are those before the first layer of experts, if all of these see all keys.
 ///   Source: huggingface/transformers, cohere2_moe/configuration_cohere2_moe.py (008e574) and
 ///           modular_cohere2_moe.py; llama.cpp, src/models/cohere2moe.cpp (00487aa)
-inline void hf_read_cohere2_moe_types(const JsonKeys& config, const HfTypeLayers& pattern,
-                                      ModelSettings& model) {
+POSENC_COLD inline void hf_read_cohere2_moe_types(const JsonKeys& config,
+                                                  const HfTypeLayers& pattern,
+                                                  ModelSettings& model) {
   const auto mlps = config.texts("mlp_layer_types").value_or(std::vector<std::string>{});
   const auto sparse =
       std::find_if(mlps.begin(), mlps.end(), [](const auto& mlp) { return mlp != "dense"; });
@@ -198,7 +198,7 @@ inline void hf_read_cohere2_moe_types(const JsonKeys& config, const HfTypeLayers
 /// Returns the number of query heads per KV head of each block of Nemotron's pruned Llamas, or
 /// nullopt for blocks without attention.
 ///   Source: NVIDIA's configuration_decilm.py and block_config.py
-inline std::vector<std::optional<Index>> hf_attention_blocks(const JsonKeys& config) {
+POSENC_COLD inline std::vector<std::optional<Index>> hf_attention_blocks(const JsonKeys& config) {
   constexpr auto key = "block_configs";
   const Json* blocks = config.find(key);
   if (blocks == nullptr || !blocks->is_array() ||
@@ -225,7 +225,7 @@ inline std::vector<std::optional<Index>> hf_attention_blocks(const JsonKeys& con
 
 /// Reads DeepSeek-V4's layer types, by name or by the number of tokens that a key stands for. The
 /// list may continue for layers that predict further tokens.
-inline void hf_read_deepseek_v4_types(const JsonKeys& config, ModelSettings& model) {
+POSENC_COLD inline void hf_read_deepseek_v4_types(const JsonKeys& config, ModelSettings& model) {
   constexpr auto names = "layer_types", rates = "compress_ratios";
   const Index layers = config.required("num_hidden_layers", hf_layer_count(config));
   const auto given = config.texts(names);
@@ -246,7 +246,7 @@ inline void hf_read_deepseek_v4_types(const JsonKeys& config, ModelSettings& mod
 }
 
 /// Reads MiMo-V2's layer types, from a list of 1 (local) and 0, or by name.
-inline void hf_read_mimo_v2_types(const JsonKeys& config, ModelSettings& model) {
+POSENC_COLD inline void hf_read_mimo_v2_types(const JsonKeys& config, ModelSettings& model) {
   constexpr auto key = "hybrid_layer_pattern";
   const auto pattern = config.integers(key);
   if (auto given = config.texts("layer_types")) {
@@ -269,7 +269,7 @@ inline void hf_read_mimo_v2_types(const JsonKeys& config, ModelSettings& model) 
 }
 
 /// Returns Step 3.5's layer types. The list may continue for layers that predict further tokens.
-inline std::vector<std::string> hf_step35_types(const JsonKeys& config) {
+POSENC_COLD inline std::vector<std::string> hf_step35_types(const JsonKeys& config) {
   constexpr auto key = "layer_types";
   auto types = config.required(key, config.texts(key));
   hf_check_layer_types(config, types, {full_attention, sliding_attention});
@@ -287,31 +287,37 @@ class HfLayerVariants {
  public:
   /// Returns the name of the variant with this base and share, and whether it is new.
   std::pair<std::string, bool> name(const std::string& type, double base, double share) {
-    std::string& variant_name = names_[{type, base, share}];
-    const bool is_new = variant_name.empty();
-    if (is_new) {
-      const int variant = ++variants_[type];
-      variant_name = variant == 1 ? type : type + ' ' + std::to_string(variant);
+    int of_type = 1;
+    for (const Variant& known : known_) {
+      if (known.type != type) continue;
+      if (known.base == base && known.share == share) return {known.name, false};
+      ++of_type;
     }
-    return {variant_name, is_new};
+    const std::string name = of_type == 1 ? type : type + ' ' + std::to_string(of_type);
+    known_.push_back({type, name, base, share});
+    return {name, true};
   }
 
  private:
-  std::map<std::tuple<std::string, double, double>, std::string> names_;
-  std::map<std::string, int> variants_;
+  struct Variant {
+    std::string type, name;
+    double base, share;
+  };
+
+  std::vector<Variant> known_;  ///< at most max_layer_types, because each becomes a type
 };
 
 /// Returns the layer types of Granite's models with windows, whose files must give the number of
 /// layers.
-inline std::vector<std::string> hf_granite_swa_types(const JsonKeys& config,
-                                                     const HfTypeLayers& layers) {
+POSENC_COLD inline std::vector<std::string> hf_granite_swa_types(const JsonKeys& config,
+                                                                 const HfTypeLayers& layers) {
   config.required("num_hidden_layers", hf_layer_count(config));
   return hf_layer_types(config, layers);
 }
 
 /// Reads Step 3.5's layers without rotary encoding. An empty list means that there are none.
 ///   Source: vllm, vllm/model_executor/models/step3p5.py
-inline void hf_read_use_rope_layers(const JsonKeys& config, ModelSettings& model) {
+POSENC_COLD inline void hf_read_use_rope_layers(const JsonKeys& config, ModelSettings& model) {
   constexpr auto key = "use_rope_layers";
   const auto is_rotated = config.flags(key).value_or(std::vector<bool>{});
   if (is_rotated.empty()) return;
@@ -325,7 +331,7 @@ inline void hf_read_use_rope_layers(const JsonKeys& config, ModelSettings& model
 
 /// Reads layers without rotary encoding: those with entry 0 in the list, or every interval-th
 /// layer.
-inline void hf_read_no_rope_layers(const JsonKeys& config, ModelSettings& model) {
+POSENC_COLD inline void hf_read_no_rope_layers(const JsonKeys& config, ModelSettings& model) {
   const auto list = config.integers("no_rope_layers");
   const auto given_interval =
       config.any_of<Index>({"no_rope_layer_interval", "nope_layer_interval"});

@@ -23,7 +23,7 @@ namespace detail {
 /// Rejects scaling in rope_parameters without a dict per layer type. Gemma 3's classes keep it
 /// without effect, while the same keys in rope_scaling scale global layers.
 ///   Source: huggingface/transformers 5.24, Gemma3TextConfig
-inline void hf_reject_flat_rope_parameters(const JsonKeys& keys, Json&) {
+POSENC_COLD inline void hf_reject_flat_rope_parameters(const JsonKeys& keys, Json&) {
   constexpr auto name = "rope_parameters", key = "rope_type";
   const Json* dict = keys.find(name);
   const Json* type = dict == nullptr ? nullptr : dict->find(key);
@@ -34,7 +34,7 @@ inline void hf_reject_flat_rope_parameters(const JsonKeys& keys, Json&) {
 /// Rejects a share of rotated channels that GPT-NeoX's class does not read: it reads rotary_pct, and
 /// the dict that it writes.
 ///   Source: huggingface/transformers 5.24, GPTNeoXConfig
-inline void hf_reject_unread_share(const JsonKeys& keys, Json&) {
+POSENC_COLD inline void hf_reject_unread_share(const JsonKeys& keys, Json&) {
   constexpr auto key = "partial_rotary_factor";
   const auto [dict, name] = hf_rope_dict(keys);
   const bool is_repeated =
@@ -45,7 +45,8 @@ inline void hf_reject_unread_share(const JsonKeys& keys, Json&) {
 
 /// Returns the number of a layer in per_layer_config, which may begin with zeros; nullopt if it is
 /// not one of `layers`.
-inline std::optional<std::size_t> hf_layer_number(const std::string& text, std::size_t layers) {
+POSENC_COLD inline std::optional<std::size_t> hf_layer_number(const std::string& text,
+                                                              std::size_t layers) {
   std::size_t number = 0;
   const char* const end = text.data() + text.size();
   const auto [last, error] = std::from_chars(text.data(), end, number);
@@ -56,7 +57,7 @@ inline std::optional<std::size_t> hf_layer_number(const std::string& text, std::
 /// Converts Gemma 4's widths and KV heads by layer, in files of transformers 5.24, to those of all
 /// global layers. A layer without an entry is as wide as local ones.
 ///   Source: huggingface/transformers 5.24, Gemma4TextConfig
-inline void hf_set_gemma4_layers(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_set_gemma4_layers(const JsonKeys& keys, Json& config) {
   constexpr auto part = "per_layer_config", width = "head_dim", groups = "num_key_value_heads";
   const Json* layers = keys.find(part);
   if (layers == nullptr) return;
@@ -92,7 +93,7 @@ inline void hf_set_gemma4_layers(const JsonKeys& keys, Json& config) {
 
 /// Adds EmbeddingGemma 2's default number of KV heads in global layers, which only its class gives.
 ///   Source: huggingface/transformers 5.24, EmbeddingGemma2TextConfig
-inline void hf_set_embedding_gemma2_layers(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_set_embedding_gemma2_layers(const JsonKeys& keys, Json& config) {
   constexpr auto groups = "num_global_key_value_heads";
   if (keys.find("per_layer_config") == nullptr) {
     if (keys.find(groups) == nullptr) config[groups] = 1;
@@ -113,7 +114,7 @@ void hf_add_layer_types(const JsonKeys& keys, Json& config, const TypeOf& type_o
 
 /// Adds Flint's default layer types. Layers that see all keys have no rotary encoding.
 ///   Source: huggingface/transformers 5.24, FlintConfig and FlintAttention
-inline void hf_set_flint_types(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_set_flint_types(const JsonKeys& keys, Json& config) {
   hf_add_layer_types(keys, config, [](Index layer, Index layers) {
     const bool is_global = layer < 2 || layer % 4 == 1 || layer == layers - 1;
     return is_global ? full_attention : sliding_attention;
@@ -122,7 +123,7 @@ inline void hf_set_flint_types(const JsonKeys& keys, Json& config) {
 
 /// Adds LFM3's default layer types.
 ///   Source: huggingface/transformers 5.24, Lfm3Config
-inline void hf_set_lfm3_types(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_set_lfm3_types(const JsonKeys& keys, Json& config) {
   hf_add_layer_types(keys, config, [](Index layer, Index) {
     return layer % 4 == 2                ? full_attention
            : layer % 4 == 0 && layer > 0 ? sliding_attention

@@ -24,17 +24,17 @@ POSENC_BEGIN
 namespace detail {
 
 /// Adds the usual name of a key. Another value under that name is an error.
-inline void hf_set_canonical(Json& config, const JsonKeys& keys, const std::string& key,
-                             const std::string& canonical, const Json& value) {
+POSENC_COLD inline void hf_set_canonical(Json& config, const JsonKeys& keys, const std::string& key,
+                                         const std::string& canonical, const Json& value) {
   const Json* given = config.find(canonical);
   if (given != nullptr && !given->is_null() && *given != value) {
-    keys.reject(key, "contradicts " + canonical);
+    keys.reject(key, "contradicts ", std::string_view(canonical));
   }
   config[canonical] = value;
 }
 
 /// Converts the dict that InternLM's first models of 20B have.
-inline void hf_set_internlm_rule(const JsonKeys& whole, Json& config) {
+POSENC_COLD inline void hf_set_internlm_rule(const JsonKeys& whole, Json& config) {
   constexpr auto part = "rotary";
   const Json* nested = whole.find(part);
   if (nested == nullptr || !nested->is_object()) return;
@@ -55,7 +55,7 @@ inline void hf_set_internlm_rule(const JsonKeys& whole, Json& config) {
 /// Converts TeleChat's settings. The base is scaled for texts of the trained length. Beyond that it
 /// grows with the text, which is not supported.
 ///   Source: Tele-AI's modeling_telechat.py, RotaryEmbedding, for texts up to training_seqlen
-inline void hf_set_telechat_rule(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_set_telechat_rule(const JsonKeys& keys, Json& config) {
   const auto base = keys.integer("base_seqlen"), trained = keys.integer("training_seqlen");
   if (trained) config["max_position_embeddings"] = *trained;
   if (trained && !base) {
@@ -72,7 +72,7 @@ inline void hf_set_telechat_rule(const JsonKeys& keys, Json& config) {
 }
 
 /// Returns the rope dict under either name, and that name; {nullptr, nullptr} if there is none.
-inline std::pair<const Json*, const char*> hf_rope_dict(const JsonKeys& keys) {
+POSENC_COLD inline std::pair<const Json*, const char*> hf_rope_dict(const JsonKeys& keys) {
   for (const char* name : {"rope_parameters", "rope_scaling"}) {
     const Json* dict = keys.find(name);
     if (dict != nullptr && dict->is_object()) return {dict, name};
@@ -84,7 +84,7 @@ inline std::pair<const Json*, const char*> hf_rope_dict(const JsonKeys& keys) {
 /// unscaled.
 ///   Source: huggingface/transformers, molmo2/configuration_molmo2.py (05c6ac4); allenai/molmo2,
 ///           the conversion of its checkpoints
-inline void hf_set_molmo2_scaling(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_set_molmo2_scaling(const JsonKeys& keys, Json& config) {
   constexpr auto list = "rope_scaling_layers";
   const auto given = keys.integers(list);
   config.erase(list);
@@ -111,7 +111,7 @@ inline void hf_set_molmo2_scaling(const JsonKeys& keys, Json& config) {
 
 /// Converts JetMoE's heads: there is a set of query heads, as many as KV heads, per expert of a
 /// token.
-inline void hf_set_jetmoe_heads(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_set_jetmoe_heads(const JsonKeys& keys, Json& config) {
   const Index groups = keys.integer("num_key_value_heads").value_or(16);
   const Index experts = keys.any_of<Index>({"num_experts_per_tok", "moe_top_k"}).value_or(2);
   if (groups < 1 || groups > 4096 || experts < 1 || experts > 4096) {
@@ -124,14 +124,15 @@ inline void hf_set_jetmoe_heads(const JsonKeys& keys, Json& config) {
 
 /// Returns layer types from a list of marks: `marked` where the mark is not 0, full_attention
 /// elsewhere.
-inline Json hf_layer_types_from_marks(const std::vector<Index>& marks, const char* marked) {
+POSENC_COLD inline Json hf_layer_types_from_marks(const std::vector<Index>& marks,
+                                                  const char* marked) {
   Json types = Json::array();
   for (const Index mark : marks) types.push_back(mark != 0 ? marked : "full_attention");
   return types;
 }
 
 /// Converts MiniMax-M3's marks of layers that see only some blocks of keys.
-inline void hf_set_sparse_layers(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_set_sparse_layers(const JsonKeys& keys, Json& config) {
   constexpr auto part = "sparse_attention_config";
   const Json* nested = keys.find(part);
   config.erase(part);  // other keys of the part say how keys are chosen
@@ -141,7 +142,7 @@ inline void hf_set_sparse_layers(const JsonKeys& keys, Json& config) {
 }
 
 /// Converts MiniCPM's InfLLM v2, which chooses blocks of keys in all layers.
-inline void hf_set_minicpm_layers(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_set_minicpm_layers(const JsonKeys& keys, Json& config) {
   constexpr auto part = "sparse_config", count = "num_hidden_layers";
   config.erase(part);  // its keys say how blocks are chosen
   if (keys.find(part) == nullptr) return;
@@ -151,7 +152,7 @@ inline void hf_set_minicpm_layers(const JsonKeys& keys, Json& config) {
 }
 
 /// Converts SmallThinker's marks of layers with a window.
-inline void hf_set_window_layers(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_set_window_layers(const JsonKeys& keys, Json& config) {
   constexpr auto list = "sliding_window_layout";
   keys.required("rope_layout", keys.integers("rope_layout"));
   config["layer_types"] =
@@ -160,16 +161,16 @@ inline void hf_set_window_layers(const JsonKeys& keys, Json& config) {
 }
 
 /// Rejects other rotations and blocks of MolmoE's files, which hold every setting of OLMo's code.
-inline void hf_check_molmo(const JsonKeys& keys, Json&) {
+POSENC_COLD inline void hf_check_molmo(const JsonKeys& keys, Json&) {
   for (const auto& [key, other] :
        {std::pair("rope_impl", "interleave"), std::pair("block_type", "gemma")}) {
     if (keys.text(key) != other) continue;
-    keys.reject(key, std::string("is ") + other + ", which is not supported in this model");
+    keys.reject(key, "is ", other, ", which is not supported in this model");
   }
 }
 
 /// Converts Bamba's list of attention layers, by index or by type.
-inline void hf_set_bamba_types(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_set_bamba_types(const JsonKeys& keys, Json& config) {
   constexpr auto indices = "attn_layer_indices";
   for (const char* list : {"layer_types", "layers_block_type"}) {
     const Json* types = config.find(list);
@@ -190,7 +191,8 @@ inline void hf_set_bamba_types(const JsonKeys& keys, Json& config) {
 /// Converts LongCat-Flash's layer count: it counts layers that attend twice, with equal settings.
 /// Rejects a file that switches the factors of latents off, or that lacks their switches although
 /// it must have them.
-inline void hf_convert_longcat(const JsonKeys& keys, Json& config, bool must_have_switches) {
+POSENC_COLD inline void hf_convert_longcat(const JsonKeys& keys, Json& config,
+                                           bool must_have_switches) {
   constexpr auto method = "attention_method";
   if (keys.text(method).value_or("MLA") != "MLA") keys.reject(method, "must be MLA");
   config.erase(method);
@@ -216,13 +218,13 @@ inline void hf_convert_longcat(const JsonKeys& keys, Json& config, bool must_hav
 /// no switches for them.
 ///   Source: huggingface/transformers, longcat_flash/configuration_longcat_flash.py (008e574) and
 ///           modular_longcat_flash.py (0469a35)
-inline void hf_set_longcat_layers(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_set_longcat_layers(const JsonKeys& keys, Json& config) {
   hf_convert_longcat(keys, config, false);
 }
 
 /// Converts LongCat-Flash with n-grams, which transformers' class does not cover: its files must
 /// have the switches. A nested part that names no type may omit them.
-inline void hf_set_longcat_ngram_layers(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_set_longcat_ngram_layers(const JsonKeys& keys, Json& config) {
   hf_convert_longcat(keys, config, !keys.text("model_type").value_or("").empty());
 }
 
@@ -230,7 +232,7 @@ inline void hf_set_longcat_ngram_layers(const JsonKeys& keys, Json& config) {
 /// their heads are twice as wide.
 ///   Source: huggingface/transformers, zamba2/configuration_zamba2.py (02f5807) and
 ///           modular_zamba2.py (00511f5)
-inline void hf_set_zamba2_layers(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_set_zamba2_layers(const JsonKeys& keys, Json& config) {
   constexpr auto canonical = "layers_block_type", long_key = "use_long_context",
                  rope_key = "use_mem_rope";
   constexpr Index max_hidden = Index{1} << 32;
@@ -244,11 +246,12 @@ inline void hf_set_zamba2_layers(const JsonKeys& keys, Json& config) {
     Json converted = Json::array();
     for (const auto& type : *given) {
       if (type != "hybrid" && type != "mamba" && type != "linear_attention") {
-        keys.reject(list, "has the type '" + type + "', which is unknown in this model");
+        keys.reject(list, "has the type '", std::string_view(type),
+                    "', which is unknown in this model");
       }
       converted.push_back(type == "hybrid" ? "attention" : "mamba");
     }
-    if (types && *types != converted) keys.reject(list, std::string("contradicts ") + canonical);
+    if (types && *types != converted) keys.reject(list, "contradicts ", canonical);
     config.erase(list);
     types = std::move(converted);
   }
@@ -274,7 +277,7 @@ inline void hf_set_zamba2_layers(const JsonKeys& keys, Json& config) {
 }
 
 /// Removes scaling settings of Grok 2's files, whose type has no scaling.
-inline void hf_drop_grok_scaling(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_drop_grok_scaling(const JsonKeys& keys, Json& config) {
   constexpr auto key = "rope_type", cap = "attn_logit_softcapping";
   const Json* given = config.find(cap);
   if (given != nullptr && given->is_null()) config.erase(cap);  // equivalent to no key
@@ -290,7 +293,7 @@ inline void hf_drop_grok_scaling(const JsonKeys& keys, Json& config) {
 }
 
 /// Returns the type that a file means if its model_type is ambiguous or that of another model.
-inline std::string hf_resolved_type(const JsonKeys& keys, const std::string& type) {
+POSENC_COLD inline std::string hf_resolved_type(const JsonKeys& keys, const std::string& type) {
   const auto has_class = [&keys](std::string_view name) {
     const Json* classes = keys.find("architectures");
     return classes != nullptr && std::any_of(classes->elements().begin(), classes->elements().end(),

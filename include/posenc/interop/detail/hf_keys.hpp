@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string_view>
 
 // Keys of a config.json that may stay unread. An unread key is rejected if it may affect positions
@@ -14,26 +15,25 @@
 POSENC_BEGIN
 namespace detail {
 
-template <std::size_t n>
-bool is_one_of(const std::array<std::string_view, n>& list, std::string_view word) {
+POSENC_COLD inline bool is_one_of(std::span<const std::string_view> list, std::string_view word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-template <std::size_t n>
-bool contains_one_of(const std::array<std::string_view, n>& words, std::string_view key) {
+POSENC_COLD inline bool contains_one_of(std::span<const std::string_view> words,
+                                        std::string_view key) {
   return std::any_of(words.begin(), words.end(), [key](std::string_view word) {
     return key.find(word) != std::string_view::npos;
   });
 }
 
-template <std::size_t n>
-bool ends_with_one_of(const std::array<std::string_view, n>& words, std::string_view key) {
+POSENC_COLD inline bool ends_with_one_of(std::span<const std::string_view> words,
+                                         std::string_view key) {
   return std::any_of(words.begin(), words.end(),
                      [key](std::string_view word) { return key.ends_with(word); });
 }
 
-template <std::size_t n>
-bool starts_with_one_of(const std::array<std::string_view, n>& words, std::string_view key) {
+POSENC_COLD inline bool starts_with_one_of(std::span<const std::string_view> words,
+                                           std::string_view key) {
   return std::any_of(words.begin(), words.end(),
                      [key](std::string_view word) { return key.starts_with(word); });
 }
@@ -99,14 +99,14 @@ inline constexpr auto hf_ignored_key_suffixes =
     std::to_array<std::string_view>({"_bias", "_dtype", "_eps"});
 
 /// True if an object has a value that is an object, as rope dicts with one dict per layer type.
-inline bool hf_has_dicts(const Json& object) {
+POSENC_COLD inline bool hf_has_dicts(const Json& object) {
   return std::any_of(object.members().begin(), object.members().end(),
                      [](const auto& member) { return member.second.is_object(); });
 }
 
 /// True if a key may stay unread: its name suggests no effect, it is known to have none, or its
 /// value has none.
-inline bool hf_is_ignorable(std::string_view key, const Json& value) {
+POSENC_COLD inline bool hf_is_ignorable(std::string_view key, const Json& value) {
   if (const HfNeutralValue* neutral = find_row(hf_neutral_values, key)) {
     if (value.is_boolean()) return value.flag() == (neutral->value != 0);
     return value.is_equal(neutral->value);

@@ -25,7 +25,7 @@ inline constexpr auto hf_per_layer_lists = std::to_array<const char*>(
 inline constexpr std::string_view hf_optional_list = "no_rope_layers";
 
 /// Rejects a list whose length is not the model's number of layers.
-inline void hf_check_list_lengths(const JsonKeys& config, bool may_be_longer) {
+POSENC_COLD inline void hf_check_list_lengths(const JsonKeys& config, bool may_be_longer) {
   const auto layers = hf_layer_count(config);
   for (const char* key : hf_per_layer_lists) {
     const Json* list = layers ? config.peek(key) : nullptr;
@@ -33,15 +33,15 @@ inline void hf_check_list_lengths(const JsonKeys& config, bool may_be_longer) {
     if (list->elements().empty() && key == hf_optional_list) continue;
     const auto size = static_cast<Index>(list->elements().size());
     if (may_be_longer ? size < *layers : size != *layers) {
-      config.reject(key, "has " + std::to_string(size) + " entries for " + std::to_string(*layers) +
-                             " layers");
+      config.reject(key, "has ", size, " entries for ", *layers, " layers");
     }
   }
 }
 
 /// Rejects layer types for which the file has no rope dict.
-inline void hf_check_rotary_types(const JsonKeys& config, const std::vector<std::string>& types,
-                                  const ModelSettings& model) {
+POSENC_COLD inline void hf_check_rotary_types(const JsonKeys& config,
+                                              const std::vector<std::string>& types,
+                                              const ModelSettings& model) {
   const auto& without = model.types_without_rotary;
   for (const std::string& type : types) {
     const bool is_known =
@@ -49,13 +49,14 @@ inline void hf_check_rotary_types(const JsonKeys& config, const std::vector<std:
         std::any_of(model.layers.begin(), model.layers.end(),
                     [&type](const LayerRotary& layer) { return layer.layer_type == type; });
     if (!is_known)
-      config.reject("layer_types", "has the type '" + type + "', which has no rope dict");
+      config.reject("layer_types", "has the type '", std::string_view(type),
+                    "', which has no rope dict");
   }
 }
 
 /// Reads the layer types in the way that the model type implies.
-inline void hf_read_layer_types(const JsonKeys& config, const HfModelType& type,
-                                ModelSettings& model) {
+POSENC_COLD inline void hf_read_layer_types(const JsonKeys& config, const HfModelType& type,
+                                            ModelSettings& model) {
   const HfTypeLayers& layers = type.layers;
   if (!layers.type_without_rotary.empty())
     model.types_without_rotary = {std::string(layers.type_without_rotary)};

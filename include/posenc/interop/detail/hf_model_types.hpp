@@ -19,14 +19,14 @@ POSENC_BEGIN
 namespace detail {
 
 /// Returns the row of a model_type, or nullptr.
-inline const HfModelType* find_hf_model_type(std::string_view name) {
+POSENC_COLD inline const HfModelType* find_hf_model_type(std::string_view name) {
   const HfModelType* row = find_row(hf_plain_types, name);
   if (row == nullptr) row = find_row(hf_layered_types, name);
   return row != nullptr ? row : find_row(hf_custom_types, name);
 }
 
 /// Returns the object that has a key, or nullptr: the configuration, or a part of it.
-inline Json* hf_object_of(Json& config, std::string_view path) {
+POSENC_COLD inline Json* hf_object_of(Json& config, std::string_view path) {
   const std::size_t dot = path.find('.');
   if (dot == path.npos) return &config;
   const Json* part = config.find(path.substr(0, dot));
@@ -34,7 +34,8 @@ inline Json* hf_object_of(Json& config, std::string_view path) {
 }
 
 /// Moves a value to the usual name of its key, as HfTypeFile::key_aliases describes.
-inline void hf_rename_key(Json& config, std::string_view alias, std::string_view canonical) {
+POSENC_COLD inline void hf_rename_key(Json& config, std::string_view alias,
+                                      std::string_view canonical) {
   Json* from = hf_object_of(config, alias);
   const std::string key(alias.substr(alias.find('.') + 1));
   const Json* found = from == nullptr ? nullptr : from->find(key);
@@ -57,7 +58,7 @@ void for_each_alias(std::string_view pairs, const F& f) {
 }
 
 /// Renames keys. Removes parts all of whose keys have other places, or no effect.
-inline void hf_rename_keys(Json& config, std::string_view aliases) {
+POSENC_COLD inline void hf_rename_keys(Json& config, std::string_view aliases) {
   for_each_alias(aliases, [&config](std::string_view alias, std::string_view canonical) {
     hf_rename_key(config, alias, canonical);
   });
@@ -71,7 +72,7 @@ inline void hf_rename_keys(Json& config, std::string_view aliases) {
 }
 
 /// Renames layer types in lists and in rope dicts.
-inline void hf_rename_layer_types(Json& config, std::string_view aliases) {
+POSENC_COLD inline void hf_rename_layer_types(Json& config, std::string_view aliases) {
   for_each_alias(aliases, [&config](std::string_view alias, std::string_view canonical) {
     for (const char* list : {"layer_types", "layers_block_type"}) {
       if (!config.contains(list)) continue;
@@ -90,7 +91,7 @@ inline void hf_rename_layer_types(Json& config, std::string_view aliases) {
 /// Returns a copy of a configuration in the form that the readers know: with the usual names, and
 /// the defaults that its row states. A part of a file gets the default sizes of its class where it
 /// omits them.
-inline Json hf_canonical(const Json& given, const HfModelType& row, bool is_part) {
+POSENC_COLD inline Json hf_canonical(const Json& given, const HfModelType& row, bool is_part) {
   Json config = given;
   hf_rename_keys(config, row.file.key_aliases);
   hf_rename_layer_types(config, row.layers.type_aliases);

@@ -57,7 +57,7 @@ inline constexpr auto hf_norm_epsilons = std::to_array<HfNormEpsilon>({
 });
 
 /// Returns the default of a type's class; nullopt if it is not known.
-inline std::optional<double> hf_default_norm_epsilon(std::string_view model_type) {
+POSENC_COLD inline std::optional<double> hf_default_norm_epsilon(std::string_view model_type) {
   const HfNormEpsilon* row = find_row(hf_norm_epsilons, model_type);
   return row == nullptr ? std::nullopt : std::optional(row->value);
 }

@@ -40,7 +40,7 @@ inline constexpr auto hf_part_types = std::to_array<HfPartType>({
 });
 
 /// True if a value of a configuration describes a model.
-inline bool hf_is_part(const std::string& key, const Json& value) {
+POSENC_COLD inline bool hf_is_part(const std::string& key, const Json& value) {
   constexpr auto names = std::to_array<std::string_view>(
       {"audio_config", "language_config", "llm_config", "talker_config", "text_config",
        "thinker_config", "vision_config"});
@@ -55,8 +55,8 @@ inline bool hf_is_part(const std::string& key, const Json& value) {
 }
 
 /// Adds the paths of the parts of a configuration, in depth-first order.
-inline void hf_add_parts(const Json& config, const std::string& path, int max_depth,
-                         std::vector<std::string>& parts) {
+POSENC_COLD inline void hf_add_parts(const Json& config, const std::string& path, int max_depth,
+                                     std::vector<std::string>& parts) {
   constexpr std::size_t max_parts = 64;
   if (max_depth == 0 || !config.is_object()) return;
   for (const auto& [key, value] : config.members()) {
@@ -67,7 +67,7 @@ inline void hf_add_parts(const Json& config, const std::string& path, int max_de
 }
 
 /// Returns the paths of the parts of a configuration.
-inline std::vector<std::string> hf_parts(const Json& config) {
+POSENC_COLD inline std::vector<std::string> hf_parts(const Json& config) {
   constexpr int max_depth = 4;
   std::vector<std::string> parts;
   hf_add_parts(config, "", max_depth, parts);
@@ -83,7 +83,7 @@ struct HfPart {
 /// Returns the part with this path of keys. The path of a text model is that of the part around it,
 /// whose type defines the text model's.
 ///   Throws: ConfigError that lists the parts if there is none, and for vision_config
-inline HfPart hf_named_part(const Json& config, std::string_view path) {
+POSENC_COLD inline HfPart hf_named_part(const Json& config, std::string_view path) {
   constexpr auto text_models =
       std::to_array<std::string_view>({"language_config", "llm_config", "text_config"});
   HfPart part{&config};

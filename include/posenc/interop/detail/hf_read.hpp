@@ -25,7 +25,7 @@ namespace detail {
 
 /// Returns int(width * share), as all implementations compute it.
 ///   Throws: ConfigError if the share is not in (0, 1]
-inline Index hf_width_of_share(Index width, double share) {
+POSENC_COLD inline Index hf_width_of_share(Index width, double share) {
   if (!(share > 0 && share <= 1)) {
     fail<ConfigError>(JsonKeys::function, "partial_rotary_factor must lie in (0, 1] but is ",
                       share);
@@ -48,8 +48,8 @@ struct HfRead {
   bool is_nested = false;                            ///< the file has a dict for each type of layer
 };
 
-[[noreturn]] inline void hf_reject_unsupported_type(const HfRead& read,
-                                                    const UnsupportedModel& type) {
+[[noreturn]] POSENC_COLD inline void hf_reject_unsupported_type(const HfRead& read,
+                                                                const UnsupportedModel& type) {
   constexpr auto key = "position_embedding_type";
   const Json* encoding = read.config.find(key);
   if (!type.has_rotary && encoding != nullptr &&
@@ -64,7 +64,7 @@ struct HfRead {
                     "' has no rotary encoding: it has ", type.has);
 }
 
-inline void hf_reject_options_of_unknown_types(const HfRead& read) {
+POSENC_COLD inline void hf_reject_options_of_unknown_types(const HfRead& read) {
   if (!read.options.rotary_share && !read.options.softmax_scale) return;
   fail<ConfigError>(JsonKeys::function,
                     read.options.rotary_share ? "rotary_share" : "softmax_scale",
@@ -72,7 +72,7 @@ inline void hf_reject_options_of_unknown_types(const HfRead& read) {
 }
 
 /// Rejects an unknown type unless file and options state everything that a class would define.
-inline void hf_require_statements(const HfRead& read) {
+POSENC_COLD inline void hf_require_statements(const HfRead& read) {
   const Json& config = read.config.object();
   RequiredStatements required;
   required.need("pairing", read.options.pairing.has_value());
@@ -90,8 +90,9 @@ inline void hf_require_statements(const HfRead& read) {
 /// Begins to read a configuration.
 ///   Throws: ConfigError for an unsupported type, and for an unknown one unless file and options
 ///           state everything that a class would define
-inline HfRead hf_begin_read(const Json& config, const HfModelType* row,
-                            const std::string& model_type, const HfConfigOptions& options) {
+POSENC_COLD inline HfRead hf_begin_read(const Json& config, const HfModelType* row,
+                                        const std::string& model_type,
+                                        const HfConfigOptions& options) {
   HfRead read{.config = JsonKeys(config, "the configuration"),
               .options = options,
               .is_known = row != nullptr,
@@ -110,7 +111,7 @@ inline HfRead hf_begin_read(const Json& config, const HfModelType* row,
 }
 
 /// True if the key "rope", which some models have, switches the rotary encoding off.
-inline bool hf_has_rope_off(const JsonKeys& config) {
+POSENC_COLD inline bool hf_has_rope_off(const JsonKeys& config) {
   const Json* rope = config.find("rope");
   if (rope == nullptr) return false;
   if (!rope->is_boolean()) config.reject("rope", "must be true or false");
@@ -118,7 +119,7 @@ inline bool hf_has_rope_off(const JsonKeys& config) {
 }
 
 /// Rejects a model without rotary encoding.
-inline void hf_check_has_rotary(const HfRead& read) {
+POSENC_COLD inline void hf_check_has_rotary(const HfRead& read) {
   constexpr auto encoding_key = "position_embedding_type", depth_key = "num_hidden_layers";
   const HfTypeFile& file = read.type.file;
   std::string encoding(file.encoding);
@@ -137,9 +138,8 @@ inline void hf_check_has_rotary(const HfRead& read) {
   }
   if (file.only_depth != 0 &&
       read.config.required(depth_key, read.config.integer(depth_key)) != file.only_depth) {
-    const std::string depth = std::to_string(file.only_depth);
-    read.config.reject(depth_key, "is not " + depth + ": of this type, only models of " + depth +
-                                      " layers have a rotary encoding");
+    read.config.reject(depth_key, "is not ", file.only_depth, ": of this type, only models of ",
+                       file.only_depth, " layers have a rotary encoding");
   }
   for (const auto& [key, neutral] :
        {std::pair("rope_is_neox_style", is_half), std::pair("rope_traditional", !is_half)}) {
@@ -166,14 +166,14 @@ inline void hf_check_has_rotary(const HfRead& read) {
                      1.0);
 }
 
-inline void hf_check_width(const JsonKeys& config, const char* key, Index width) {
+POSENC_COLD inline void hf_check_width(const JsonKeys& config, const char* key, Index width) {
   if (width < 1 || width > max_head_dim) {
     config.reject(key, "must lie between 1 and 65536");
   }
 }
 
 /// Reads the width of the rotated last channels of a head.
-inline void hf_read_width_of_last_channels(HfRead& read) {
+POSENC_COLD inline void hf_read_width_of_last_channels(HfRead& read) {
   constexpr auto key = "qk_rope_head_dim";
   const Index default_width =
       read.top_partial ? hf_width_of_share(read.head_dim, *read.top_partial) : 64;
@@ -184,7 +184,7 @@ inline void hf_read_width_of_last_channels(HfRead& read) {
   read.top_partial.reset();  // it is a share of the whole head
 }
 
-inline void hf_read_latent_widths(HfRead& read) {
+POSENC_COLD inline void hf_read_latent_widths(HfRead& read) {
   const Index plain =
       read.config.required("qk_nope_head_dim", read.config.integer("qk_nope_head_dim"));
   const Index rotated =
@@ -218,7 +218,7 @@ inline void hf_read_latent_widths(HfRead& read) {
 }
 
 /// Reads lengths, base and rotated channels, as far as the file has them beside its rope dicts.
-inline void hf_read_widths(HfRead& read) {
+POSENC_COLD inline void hf_read_widths(HfRead& read) {
   const auto longest = read.config.any_of<Index>({"max_position_embeddings", "n_positions"});
   // Files that have several of these keys use them with different meanings.
   const auto other =
@@ -239,8 +239,8 @@ inline void hf_read_widths(HfRead& read) {
       read.config.reject("partial_rotary_factor", "is read by no class of this type");
   }
   if (rope.is_base_fixed && read.top_base.value_or(rope.base) != rope.base) {
-    read.config.reject("rope_theta", "must be " + std::to_string(static_cast<Index>(rope.base)) +
-                                         " in a model of this type");
+    read.config.reject("rope_theta", "must be ", static_cast<Index>(rope.base),
+                       " in a model of this type");
   }
 
   const Index default_width = read.type.attention.head_dim;

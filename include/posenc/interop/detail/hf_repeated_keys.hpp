@@ -14,7 +14,7 @@ POSENC_BEGIN
 namespace detail {
 
 /// Names outside of rope dicts of one of their keys.
-inline std::initializer_list<const char*> hf_outer_names(std::string_view key) {
+POSENC_COLD inline std::initializer_list<const char*> hf_outer_names(std::string_view key) {
   static constexpr std::initializer_list<const char*> base = {"rope_theta", "rotary_emb_base"};
   static constexpr std::initializer_list<const char*> share = {
       "partial_rotary_factor", "rotary_pct",     "rope_pct",           "rope_percent",
@@ -25,21 +25,23 @@ inline std::initializer_list<const char*> hf_outer_names(std::string_view key) {
 }
 
 /// Returns the key outside of the dicts that gives the base of a layer type alone, or nullptr.
-inline const char* hf_outer_base_key(const HfBases& bases, std::string_view layer_type) {
+POSENC_COLD inline const char* hf_outer_base_key(const HfBases& bases,
+                                                 std::string_view layer_type) {
   if (layer_type == "compress") return "compress_rope_theta";
   return layer_type == sliding_attention ? bases.local_key : bases.global_key;
 }
 
 /// Rejects a rope dict with a value that differs from the one outside of it. Releases of
 /// transformers differ in which of both they use.
-inline void hf_check_repeated_keys(const JsonKeys& config, const HfBases& bases, const Json& dict,
-                                   const std::string& name, std::string_view layer_type) {
+POSENC_COLD inline void hf_check_repeated_keys(const JsonKeys& config, const HfBases& bases,
+                                               const Json& dict, const std::string& name,
+                                               std::string_view layer_type) {
   const JsonKeys keys(dict, name);
   const auto compare = [&](std::string_view key, const Json& value, std::string_view other) {
     const Json* outer = config.peek(other);
     if (outer == nullptr || outer->is_object() || outer->is_array() || *outer == value) return;
-    keys.reject(key, "contradicts " + std::string(other) +
-                         " beside it; remove the one that the weights were not trained with");
+    keys.reject(key, "contradicts ", other,
+                " beside it; remove the one that the weights were not trained with");
   };
   for (const auto& [key, value] : dict.members()) {
     const bool is_repeated_length = key == "max_position_embeddings";  // see hf_rule()
@@ -58,8 +60,9 @@ inline void hf_check_repeated_keys(const JsonKeys& config, const HfBases& bases,
 
 /// Rejects the file's rope dict, or one of its dicts per layer type, as hf_check_repeated_keys()
 /// does.
-inline void hf_check_repeated_keys_of_layers(const JsonKeys& config, const HfBases& bases,
-                                             const Json& dict, const std::string& name) {
+POSENC_COLD inline void hf_check_repeated_keys_of_layers(const JsonKeys& config,
+                                                         const HfBases& bases, const Json& dict,
+                                                         const std::string& name) {
   hf_check_repeated_keys(config, bases, dict, name, "");
   for (const auto& [layer_type, inner] : dict.members()) {
     if (inner.is_object()) {

@@ -31,7 +31,7 @@ namespace detail {
 /// positions of dinov3_grid().
 ///   Source: huggingface/transformers, dinov3_vit/configuration_dinov3_vit.py (028ea9a) and
 ///           modeling_dinov3_vit.py (015e687)
-inline void hf_apply_dinov3_grid(const JsonKeys& config, RotarySettings& settings) {
+POSENC_COLD inline void hf_apply_dinov3_grid(const JsonKeys& config, RotarySettings& settings) {
   for (const char* key : {"pos_embed_shift", "pos_embed_jitter", "pos_embed_rescale"}) {
     config.real(key);  // random augmentation in training: Dinov3Augmentation
   }
@@ -52,18 +52,19 @@ inline void hf_apply_dinov3_grid(const JsonKeys& config, RotarySettings& setting
 inline constexpr auto hf_shared_length = "original_max_position_embeddings";
 
 /// Returns the base of a layer type whose dict has none.
-inline std::optional<double> hf_base_of(const HfRead& read, std::string_view layer_type) {
+POSENC_COLD inline std::optional<double> hf_base_of(const HfRead& read,
+                                                    std::string_view layer_type) {
   return hf_base_of_layer_type(read.config, read.type.rope, layer_type, read.top_base);
 }
 
 /// Returns a rope dict, or nullptr for null and false.
-inline const Json* hf_dict_of(const JsonKeys& config, const char* key) {
+POSENC_COLD inline const Json* hf_dict_of(const JsonKeys& config, const char* key) {
   const Json* given = config.find(key);
   return given != nullptr && given->is_flag(false) ? nullptr : given;
 }
 
 /// True if the dict holds a dict per layer type. A trained length may stand beside these.
-inline bool hf_is_per_layer_type(const Json& dict) {
+POSENC_COLD inline bool hf_is_per_layer_type(const Json& dict) {
   if (!dict.is_object()) return false;
   bool some = false;
   for (const auto& [key, element] : dict.members()) {
@@ -75,7 +76,7 @@ inline bool hf_is_per_layer_type(const Json& dict) {
 }
 
 /// Checks that the trained length beside the dicts agrees with the one inside, or is not needed.
-inline void hf_check_shared_length(const Json& dict, const JsonKeys& keys) {
+POSENC_COLD inline void hf_check_shared_length(const Json& dict, const JsonKeys& keys) {
   const Json* shared = dict.find(hf_shared_length);
   const Json* inner = keys.find(hf_shared_length);
   const bool has_rule = keys.text("rope_type").value_or("default") != "default";
@@ -86,8 +87,9 @@ inline void hf_check_shared_length(const Json& dict, const JsonKeys& keys) {
 
 /// Checks a share of the whole head against the rotary part. The rotary part is rotated
 /// completely, so no share remains.
-inline std::optional<double> hf_check_latent_share(const HfRead& read, const JsonKeys& keys,
-                                                   std::optional<double> share) {
+POSENC_COLD inline std::optional<double> hf_check_latent_share(const HfRead& read,
+                                                               const JsonKeys& keys,
+                                                               std::optional<double> share) {
   if (share && hf_width_of_share(read.head_dim, *share) != read.rotary_width) {
     keys.reject("partial_rotary_factor", "contradicts qk_rope_head_dim");
   }
@@ -95,7 +97,7 @@ inline std::optional<double> hf_check_latent_share(const HfRead& read, const Jso
 }
 
 /// Adds the share that the caller states for an unknown type.
-inline void hf_check_share_of_caller(const HfRead& read, HfRuleContext& context) {
+POSENC_COLD inline void hf_check_share_of_caller(const HfRead& read, HfRuleContext& context) {
   auto& share = context.partial_rotary_factor;
   if (!read.options.rotary_share) return;
   if (!share && !read.config.find("rotary_dim")) share = read.options.rotary_share;
@@ -106,7 +108,8 @@ inline void hf_check_share_of_caller(const HfRead& read, HfRuleContext& context)
 }
 
 /// Returns the width of the share, or rotary_dim if the file gives that.
-inline Index hf_rotary_dim(const HfRead& read, Index width, std::optional<double> share) {
+POSENC_COLD inline Index hf_rotary_dim(const HfRead& read, Index width,
+                                       std::optional<double> share) {
   const auto given = read.config.integer("rotary_dim");
   if (read.type.rope.needs_width && !share) read.config.required("rotary_dim", given);
   const Index from_share = hf_width_of_share(width, share.value_or(read.type.rope.share));
@@ -130,8 +133,8 @@ inline Index hf_rotary_dim(const HfRead& read, Index width, std::optional<double
 /// it instead, and no key tells its file apart: for that model, replace the key by a rope_scaling
 /// of the type linear whose factor is the ratio.
 ///   Source: vllm, vllm/model_executor/models/chatglm.py
-inline void hf_add_chatglm(HfRead& read, HfRuleContext& context, RotarySettings& settings,
-                           const JsonKeys& keys) {
+POSENC_COLD inline void hf_add_chatglm(HfRead& read, HfRuleContext& context,
+                                       RotarySettings& settings, const JsonKeys& keys) {
   context.base *= read.config.real("rope_ratio").value_or(1);
   context.head_dim = context.rotary_dim = hf_rotary_dim(read, read.head_dim, 0.5);
   // ChatGLM-6B is recognised by a key that its successors lack. Its class has two ids by default.
@@ -149,8 +152,8 @@ inline void hf_add_chatglm(HfRead& read, HfRuleContext& context, RotarySettings&
 }
 
 /// Reads the rope dict of a layer type.
-inline void hf_add_layer(HfRead& read, const std::string& layer_type, const Json& dict,
-                         const std::string& name, std::optional<double> base) {
+POSENC_COLD inline void hf_add_layer(HfRead& read, const std::string& layer_type, const Json& dict,
+                                     const std::string& name, std::optional<double> base) {
   check_layer_types(read.model.layers.size() + 1);
   const JsonKeys keys(dict, name);
   const HfTypeRope& rope = read.type.rope;
@@ -204,7 +207,8 @@ inline void hf_add_layer(HfRead& read, const std::string& layer_type, const Json
 
 /// Reads DeepSeek-V4's dict. Local layers are unscaled. Layers with compressed keys have scaling
 /// and their own base. The factor of cos and sin is 1 in all layers.
-inline void hf_read_deepseek_v4_layers(HfRead& read, const Json& dict, const std::string& name) {
+POSENC_COLD inline void hf_read_deepseek_v4_layers(HfRead& read, const Json& dict,
+                                                   const std::string& name) {
   const Json nothing = Json::object();
   const JsonKeys parts(dict, name);
   const Json* main = read.is_nested ? parts.find("main") : nullptr;
@@ -240,7 +244,8 @@ inline void hf_read_deepseek_v4_layers(HfRead& read, const Json& dict, const std
 }
 
 /// Reads Step 3.5's lists of type, base and rotary share of each layer.
-inline void hf_read_step35_layers(HfRead& read, const Json& dict, const std::string& name) {
+POSENC_COLD inline void hf_read_step35_layers(HfRead& read, const Json& dict,
+                                              const std::string& name) {
   const auto types = hf_step35_types(read.config);
   if (read.is_nested) {  // the form in which transformers saves them
     for (const auto& [type, parameters] : dict.members()) {
@@ -280,7 +285,8 @@ inline void hf_read_step35_layers(HfRead& read, const Json& dict, const std::str
 /// Reads Granite's list of bases, one per layer, which overrides the dict's base. 0 means no
 /// rotary encoding.
 ///   Source: huggingface/transformers, granite_swa/modular_granite_swa.py (1b27b6b)
-inline void hf_read_granite_swa_layers(HfRead& read, const Json& dict, const std::string& name) {
+POSENC_COLD inline void hf_read_granite_swa_layers(HfRead& read, const Json& dict,
+                                                   const std::string& name) {
   constexpr auto list = "layer_rope_theta";
   const auto types = hf_granite_swa_types(read.config, read.type.layers);
   const auto bases = read.config.reals(list);
@@ -308,21 +314,21 @@ inline void hf_read_granite_swa_layers(HfRead& read, const Json& dict, const std
 
 /// Rejects dicts for layer types that this model does not have, and missing dicts, because a
 /// default would be a guess.
-inline void hf_require_types_of_class(const HfRead& read, const Json& dict,
-                                      const std::string& name) {
+POSENC_COLD inline void hf_require_types_of_class(const HfRead& read, const Json& dict,
+                                                  const std::string& name) {
   if (read.type.rope.dicts == HfDicts::AnyTypes) return;
   if (read.type.rope.dicts == HfDicts::One) {
     read.config.reject(name, "has a dict per type of layer, but this model's layers share one");
   }
   const JsonKeys types(dict, name);
   for (const char* type : {full_attention, sliding_attention}) {
-    if (types.find(type) == nullptr) read.config.reject(name, std::string("must have ") + type);
+    if (types.find(type) == nullptr) read.config.reject(name, "must have ", type);
   }
   types.reject_unread([](const std::string&, const Json&) { return false; });
 }
 
 /// Reads the rope dict, or one dict per layer type.
-inline void hf_read_rope_layers(HfRead& read) {
+POSENC_COLD inline void hf_read_rope_layers(HfRead& read) {
   const Json* current = hf_dict_of(read.config, "rope_parameters");
   const Json* legacy = hf_dict_of(read.config, "rope_scaling");
   if (current != nullptr && legacy != nullptr && !hf_dicts_agree(*current, *legacy)) {

@@ -34,7 +34,8 @@ struct HfRuleContext {
 };
 
 /// Returns the canonical name of a type of scaling.
-inline std::string hf_canonical_type(const std::string& type, const HfRuleContext& context) {
+POSENC_COLD inline std::string hf_canonical_type(const std::string& type,
+                                                 const HfRuleContext& context) {
   if (type == "su" || (type == "yarn" && context.yarn_is_longrope)) return "longrope";
   if (type == "mrope") return "default";
   if (type == "xdrope") return "dynamic";
@@ -43,7 +44,7 @@ inline std::string hf_canonical_type(const std::string& type, const HfRuleContex
   return type;
 }
 
-inline std::string hf_rope_type(const JsonKeys& keys, const HfRuleContext& context) {
+POSENC_COLD inline std::string hf_rope_type(const JsonKeys& keys, const HfRuleContext& context) {
   const auto current = keys.text("rope_type"), legacy = keys.text("type");
   if (!current && !legacy) return "default";
   const std::string type = hf_canonical_type(current ? *current : *legacy, context);
@@ -63,8 +64,8 @@ void hf_require_neutral(const JsonKeys& keys, const char* key, const std::option
 
 /// Returns the trained length: beside a single dict, in the dict, or (for some types, as in HF)
 /// max_position_embeddings.
-inline Index hf_original_length(const JsonKeys& keys, const HfRuleContext& context,
-                                bool may_be_max_position) {
+POSENC_COLD inline Index hf_original_length(const JsonKeys& keys, const HfRuleContext& context,
+                                            bool may_be_max_position) {
   constexpr auto key = "original_max_position_embeddings";
   const auto nested = keys.integer(key);
   if (context.original_max_position) return *context.original_max_position;
@@ -75,7 +76,8 @@ inline Index hf_original_length(const JsonKeys& keys, const HfRuleContext& conte
 
 /// Returns the factor. If it is null, returns max_position_embeddings divided by the trained
 /// length.
-inline double hf_length_factor(const JsonKeys& keys, const HfRuleContext& context, Index original) {
+POSENC_COLD inline double hf_length_factor(const JsonKeys& keys, const HfRuleContext& context,
+                                           Index original) {
   const auto factor = keys.real("factor");
   if (factor) return *factor;
   if (context.max_position == 0 || original <= 0) return keys.required<double>("factor", factor);
@@ -100,22 +102,23 @@ bool hf_is_of_context(const Rule& rule, const void* field) {
 // Overloads that read one field of a rule, by the field's type. Fields have a key of their own name
 // and keep their default without it.
 
-inline void hf_read_field(const JsonKeys& keys, std::string_view name, double& field) {
+POSENC_COLD inline void hf_read_field(const JsonKeys& keys, std::string_view name, double& field) {
   field = keys.real(name).value_or(field);
 }
-inline void hf_read_field(const JsonKeys& keys, std::string_view name,
-                          std::optional<double>& field) {
+POSENC_COLD inline void hf_read_field(const JsonKeys& keys, std::string_view name,
+                                      std::optional<double>& field) {
   field = keys.real(name);
 }
-inline void hf_read_field(const JsonKeys& keys, std::string_view name, bool& field) {
+POSENC_COLD inline void hf_read_field(const JsonKeys& keys, std::string_view name, bool& field) {
   field = keys.flag(name).value_or(field);
 }
-inline void hf_read_field(const JsonKeys& keys, std::string_view name, std::vector<double>& field) {
+POSENC_COLD inline void hf_read_field(const JsonKeys& keys, std::string_view name,
+                                      std::vector<double>& field) {
   if (auto values = keys.reals(name)) field = *std::move(values);
 }
 /// Overload for the trained length, whose place differs between types.
-inline void hf_read_field(const JsonKeys&, std::string_view, Index&) {}
-inline void hf_read_field(const JsonKeys&, std::string_view, YarnCrossing& field) {
+POSENC_COLD inline void hf_read_field(const JsonKeys&, std::string_view, Index&) {}
+POSENC_COLD inline void hf_read_field(const JsonKeys&, std::string_view, YarnCrossing& field) {
   field = YarnCrossing::Backwards;
 }
 
@@ -160,8 +163,8 @@ Rule hf_read_rule(const JsonKeys& keys, const HfRuleContext& context,
 }
 
 /// Sets the factors of cos and sin and of the softmax scale of a rule with the keys' values.
-inline void hf_yarn_magnitude(const JsonKeys& keys, const HfRuleContext& context,
-                              YarnScaling& rule) {
+POSENC_COLD inline void hf_yarn_magnitude(const JsonKeys& keys, const HfRuleContext& context,
+                                          YarnScaling& rule) {
   // HF's code treats 0 as absent.
   if (rule.mscale == 0.0) rule.mscale.reset();
   if (rule.mscale_all_dim == 0.0) rule.mscale_all_dim.reset();
@@ -186,7 +189,7 @@ inline void hf_yarn_magnitude(const JsonKeys& keys, const HfRuleContext& context
   rule.mscale_all_dim.reset();
 }
 
-inline YarnScaling hf_yarn_scaling(const JsonKeys& keys, const HfRuleContext& context) {
+POSENC_COLD inline YarnScaling hf_yarn_scaling(const JsonKeys& keys, const HfRuleContext& context) {
   auto rule = hf_read_given_fields<YarnScaling>(keys, context);
   rule.original_max_position = hf_original_length(keys, context, true);
   rule.factor = hf_length_factor(keys, context, rule.original_max_position);
@@ -201,14 +204,15 @@ inline YarnScaling hf_yarn_scaling(const JsonKeys& keys, const HfRuleContext& co
   return rule;
 }
 
-inline RotaryRule hf_yarn(const JsonKeys& keys, const HfRuleContext& context) {
+POSENC_COLD inline RotaryRule hf_yarn(const JsonKeys& keys, const HfRuleContext& context) {
   return hf_yarn_scaling(keys, context);
 }
 
 /// Returns YaRN with the magnitude 1 + 0.07 ln(factor).
 ///   Source: vllm, layers/rotary_embedding/telechat3_scaling_rope.py. mlx-lm uses the usual 0.1
 ///           there
-inline RotaryRule hf_telechat3_yarn(const JsonKeys& keys, const HfRuleContext& context) {
+POSENC_COLD inline RotaryRule hf_telechat3_yarn(const JsonKeys& keys,
+                                                const HfRuleContext& context) {
   for (const char* other : {"attention_factor", "attn_factor", "mscale", "mscale_all_dim"}) {
     if (keys.find(other) != nullptr) keys.reject(other, "is not supported in this type");
   }
@@ -217,7 +221,7 @@ inline RotaryRule hf_telechat3_yarn(const JsonKeys& keys, const HfRuleContext& c
   return rule;
 }
 
-inline RotaryRule hf_longrope(const JsonKeys& keys, const HfRuleContext& context) {
+POSENC_COLD inline RotaryRule hf_longrope(const JsonKeys& keys, const HfRuleContext& context) {
   auto rule = hf_read_rule<LongRopeScaling>(keys, context, true);
   // Other lists are refused here, before further types of layers read them again.
   constexpr auto rule_name = RuleDescription<LongRopeScaling>::name;
@@ -235,7 +239,7 @@ inline RotaryRule hf_longrope(const JsonKeys& keys, const HfRuleContext& context
   return rule;
 }
 
-inline RotaryRule hf_dynamic(const JsonKeys& keys, const HfRuleContext& context) {
+POSENC_COLD inline RotaryRule hf_dynamic(const JsonKeys& keys, const HfRuleContext& context) {
   if (keys.real("alpha")) {
     // Hunyuan's files have settings of YaRN that its code does not read.
     hf_require_neutral(keys, "factor", keys.real("factor"), 1.0);
@@ -260,7 +264,7 @@ inline RotaryRule hf_dynamic(const JsonKeys& keys, const HfRuleContext& context)
 }
 
 /// Returns dynamic YaRN. Other keys of YaRN have no effect in the code that defines this type.
-inline RotaryRule hf_dynamic_yarn(const JsonKeys& keys, const HfRuleContext& context) {
+POSENC_COLD inline RotaryRule hf_dynamic_yarn(const JsonKeys& keys, const HfRuleContext& context) {
   DynamicYarnScaling rule{.rotary_dim = context.rotary_dim, .base = context.base};
   rule.original_max_position = hf_original_length(keys, context, false);
   if (keys.flag("finetuned").value_or(false)) rule.finetuned_max_position = context.max_position;
@@ -270,7 +274,7 @@ inline RotaryRule hf_dynamic_yarn(const JsonKeys& keys, const HfRuleContext& con
 }
 
 /// Returns a rule of vLLM's type "ntk".
-inline RotaryRule hf_ntk(const JsonKeys& keys, const HfRuleContext& context) {
+POSENC_COLD inline RotaryRule hf_ntk(const JsonKeys& keys, const HfRuleContext& context) {
   if (keys.real("mixed_b")) return hf_read_rule<VllmMixedNtkScaling>(keys, context);
   return hf_read_rule<VllmNtkScaling>(keys, context);
 }
@@ -302,7 +306,7 @@ inline constexpr auto hf_rule_types =
 inline constexpr auto hf_fourier_series_keys =
     std::to_array<const char*>({"fope_init_factor", "fope_sep_head", "num_inv_freq"});
 
-inline void hf_reject_fourier_series(const JsonKeys& keys) {
+POSENC_COLD inline void hf_reject_fourier_series(const JsonKeys& keys) {
   for (const char* key : hf_fourier_series_keys) {
     if (keys.peek(key) != nullptr) {
       keys.reject(key,
@@ -314,7 +318,8 @@ inline void hf_reject_fourier_series(const JsonKeys& keys) {
 
 /// Rejects a max_position_embeddings in the dict that differs from the one beside it. Classes write
 /// it and read none in the dict.
-inline void hf_check_repeated_length(const JsonKeys& keys, const HfRuleContext& context) {
+POSENC_COLD inline void hf_check_repeated_length(const JsonKeys& keys,
+                                                 const HfRuleContext& context) {
   constexpr auto key = "max_position_embeddings";
   if (keys.integer(key).value_or(context.max_position) != context.max_position) {
     keys.reject(key, "contradicts the one beside the dict, which is the one that classes read");
@@ -324,7 +329,7 @@ inline void hf_check_repeated_length(const JsonKeys& keys, const HfRuleContext& 
 /// Returns the rule that the dict names. The caller must have read the keys that are not the
 /// rule's.
 ///   Throws: ConfigError for an unknown type, and for every key that the type does not have
-inline RotaryRule hf_rule(const JsonKeys& keys, const HfRuleContext& context) {
+POSENC_COLD inline RotaryRule hf_rule(const JsonKeys& keys, const HfRuleContext& context) {
   const std::string name = hf_rope_type(keys, context);
   hf_reject_fourier_series(keys);
   const auto type = std::find_if(hf_rule_types.begin(), hf_rule_types.end(),

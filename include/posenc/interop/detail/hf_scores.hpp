@@ -13,14 +13,14 @@
 POSENC_BEGIN
 namespace detail {
 
-inline double hf_positive(const JsonKeys& keys, const char* key, double value) {
+POSENC_COLD inline double hf_positive(const JsonKeys& keys, const char* key, double value) {
   if (!(value > 0)) keys.reject(key, "must be positive");
   return value;
 }
 
 /// Returns the model's own scale, by default that of its class; nullopt for head_dim^-1/2.
-inline std::optional<double> hf_softmax_scale(const JsonKeys& config, HfScale scores,
-                                              Index head_dim) {
+POSENC_COLD inline std::optional<double> hf_softmax_scale(const JsonKeys& config, HfScale scores,
+                                                          Index head_dim) {
   switch (scores) {
     case HfScale::QueryScalar:
     case HfScale::QueryScalarIfGiven: {
@@ -74,8 +74,8 @@ inline std::optional<double> hf_softmax_scale(const JsonKeys& config, HfScale sc
 }
 
 /// Returns the soft cap of a class that has one. null in a file replaces the default by no cap.
-inline std::optional<double> hf_softcap(const JsonKeys& config,
-                                        const std::optional<double>& default_cap) {
+POSENC_COLD inline std::optional<double> hf_softcap(const JsonKeys& config,
+                                                    const std::optional<double>& default_cap) {
   constexpr auto key = "attn_logit_softcapping";
   if (!default_cap) return std::nullopt;
   const auto given = config.real(key);
@@ -85,7 +85,7 @@ inline std::optional<double> hf_softcap(const JsonKeys& config,
 
 /// Returns Llama 4's temperature: in layers without rotary encoding queries are multiplied by a
 /// factor of the position.
-inline std::optional<QueryTemperature> hf_llama4_temperature(const JsonKeys& config) {
+POSENC_COLD inline std::optional<QueryTemperature> hf_llama4_temperature(const JsonKeys& config) {
   constexpr auto switch_key = "attn_temperature_tuning";
   const auto floor_scale = config.real("floor_scale");
   const auto attn_scale = config.real("attn_scale");
@@ -103,7 +103,7 @@ inline std::optional<QueryTemperature> hf_llama4_temperature(const JsonKeys& con
 }
 
 /// Returns the temperature of Qwen 1. Both switches are on in its class.
-inline std::optional<QueryTemperature> hf_qwen1_temperature(const JsonKeys& config) {
+POSENC_COLD inline std::optional<QueryTemperature> hf_qwen1_temperature(const JsonKeys& config) {
   constexpr auto ntk_key = "use_dynamic_ntk", length_key = "seq_length";
   if (config.flag(ntk_key).value_or(true)) {
     config.reject(ntk_key,
@@ -119,7 +119,7 @@ inline std::optional<QueryTemperature> hf_qwen1_temperature(const JsonKeys& conf
 }
 
 /// Returns the temperature of Grok 2: in all layers, after the soft cap.
-inline std::optional<QueryTemperature> hf_grok_temperature(const JsonKeys& config) {
+POSENC_COLD inline std::optional<QueryTemperature> hf_grok_temperature(const JsonKeys& config) {
   constexpr auto key = "attn_temperature_len";
   const Index length = config.integer(key).value_or(-1);
   if (length <= 0) return std::nullopt;
@@ -130,7 +130,7 @@ inline std::optional<QueryTemperature> hf_grok_temperature(const JsonKeys& confi
 
 /// Returns the temperature of Ministral 3: in all layers, from the trained length on. 0 counts as
 /// absent.
-inline std::optional<QueryTemperature> hf_ministral_temperature(const JsonKeys& rope) {
+POSENC_COLD inline std::optional<QueryTemperature> hf_ministral_temperature(const JsonKeys& rope) {
   constexpr auto length_key = "original_max_position_embeddings";
   const auto beta = rope.real("llama_4_scaling_beta");
   if (!beta || *beta == 0) return std::nullopt;
@@ -141,8 +141,8 @@ inline std::optional<QueryTemperature> hf_ministral_temperature(const JsonKeys& 
 }
 
 /// Returns the temperature that keys beside the rope dict give.
-inline std::optional<QueryTemperature> hf_temperature(const JsonKeys& config,
-                                                      HfTemperature temperature) {
+POSENC_COLD inline std::optional<QueryTemperature> hf_temperature(const JsonKeys& config,
+                                                                  HfTemperature temperature) {
   switch (temperature) {
     case HfTemperature::FloorScale:
       return hf_llama4_temperature(config);

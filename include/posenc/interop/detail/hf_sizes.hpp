@@ -16,13 +16,13 @@
 POSENC_BEGIN
 namespace detail {
 
-inline std::optional<Index> hf_agreed_size(const JsonKeys& config,
-                                           std::initializer_list<const char*> names) {
+POSENC_COLD inline std::optional<Index> hf_agreed_size(const JsonKeys& config,
+                                                       std::initializer_list<const char*> names) {
   AgreedNumber<Index> agreed;
   for (const char* name : names) {
     const auto value = config.integer(name);
     if (value && (*value < 1 || *value > max_model_size)) {
-      config.reject(name, "must lie between 1 and " + std::to_string(max_model_size));
+      config.reject(name, "must lie between 1 and ", max_model_size);
     }
     agreed.add(value);
   }
@@ -31,10 +31,11 @@ inline std::optional<Index> hf_agreed_size(const JsonKeys& config,
 
 /// Returns the widths of the dense feed-forward networks: a single one, or a list with one per
 /// layer, as in Gemma 3n.
-inline std::vector<Index> hf_intermediate_sizes(const JsonKeys& config, bool lists_may_be_longer) {
+POSENC_COLD inline std::vector<Index> hf_intermediate_sizes(const JsonKeys& config,
+                                                            bool lists_may_be_longer) {
   const auto check = [&config](const char* name, Index size) {
     if (size < 0 || size > max_model_size) {
-      config.reject(name, "must lie between 0 and " + std::to_string(max_model_size));
+      config.reject(name, "must lie between 0 and ", max_model_size);
     }
   };
   constexpr auto key = "intermediate_size";
@@ -44,8 +45,7 @@ inline std::vector<Index> hf_intermediate_sizes(const JsonKeys& config, bool lis
     const auto layers = hf_layer_count(config);
     const auto count = static_cast<Index>(list.size());
     if (layers && (lists_may_be_longer ? count < *layers : count != *layers)) {
-      config.reject(key, "has " + std::to_string(count) + " entries for " +
-                             std::to_string(*layers) + " layers");
+      config.reject(key, "has ", count, " entries for ", *layers, " layers");
     }
     if (layers) list.resize(static_cast<std::size_t>(*layers));
     return list;
@@ -61,8 +61,8 @@ inline std::vector<Index> hf_intermediate_sizes(const JsonKeys& config, bool lis
 }
 
 /// Returns the epsilon of the norms, by default that of the class.
-inline std::optional<double> hf_norm_epsilon(const JsonKeys& config,
-                                             std::optional<double> default_value) {
+POSENC_COLD inline std::optional<double> hf_norm_epsilon(const JsonKeys& config,
+                                                         std::optional<double> default_value) {
   AgreedNumber<double> agreed;
   for (const char* name : {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
                            "norm_epsilon", "layernorm_epsilon"}) {
@@ -74,8 +74,8 @@ inline std::optional<double> hf_norm_epsilon(const JsonKeys& config,
 }
 
 /// Reads the sizes of a model. `is_known` is false for a type without a row.
-inline void hf_read_sizes(const JsonKeys& config, bool lists_may_be_longer, bool is_known,
-                          ModelSettings& model) {
+POSENC_COLD inline void hf_read_sizes(const JsonKeys& config, bool lists_may_be_longer,
+                                      bool is_known, ModelSettings& model) {
   model.hidden_size = hf_agreed_size(config, {"hidden_size", "n_embd"});
   model.vocabulary_size = hf_agreed_size(config, {"vocab_size", "padded_vocab_size"});
   model.intermediate_sizes = hf_intermediate_sizes(config, lists_may_be_longer);
@@ -86,7 +86,7 @@ inline void hf_read_sizes(const JsonKeys& config, bool lists_may_be_longer, bool
 
 /// Adds what the file says of tied embeddings beside the text model's part. The value is absent if
 /// both differ, because releases of transformers differ in the one that they read.
-inline void hf_add_outer_tie(const JsonKeys& file, ModelSettings& model) {
+POSENC_COLD inline void hf_add_outer_tie(const JsonKeys& file, ModelSettings& model) {
   AgreedNumber<bool> agreed;
   agreed.add(model.tied_embeddings);
   agreed.add(file.flag("tie_word_embeddings"));

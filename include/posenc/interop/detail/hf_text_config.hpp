@@ -72,14 +72,14 @@ inline constexpr auto hf_text_models = std::to_array<HfTextModel>({
 });
 
 /// Returns the text model's part of a configuration and its name; {nullptr, ""} if there is none.
-inline std::pair<const Json*, std::string> hf_text_config(const JsonKeys& keys) {
+POSENC_COLD inline std::pair<const Json*, std::string> hf_text_config(const JsonKeys& keys) {
   std::pair<const Json*, std::string> found = {nullptr, ""};
   for (const char* name : {"text_config", "llm_config", "language_config"}) {
     const Json* given = keys.find(name);
     if (given == nullptr) continue;
     if (found.first == nullptr) found = {given, name};
     if (*found.first != *given) {
-      keys.reject(name, "contradicts " + found.second);
+      keys.reject(name, "contradicts ", std::string_view(found.second));
     }
   }
   return found;
@@ -87,7 +87,7 @@ inline std::pair<const Json*, std::string> hf_text_config(const JsonKeys& keys) 
 
 /// Returns the type with its version appended, because the text model of MiniCPM-V depends on the
 /// version.
-inline std::string hf_versioned_type(const JsonKeys& keys, const std::string& whole) {
+POSENC_COLD inline std::string hf_versioned_type(const JsonKeys& keys, const std::string& whole) {
   constexpr auto key = "version";
   const Json* version = keys.find(key);
   if ((whole != "minicpmv" && whole != "minicpmo") || version == nullptr) return whole;
@@ -99,21 +99,21 @@ inline std::string hf_versioned_type(const JsonKeys& keys, const std::string& wh
 }
 
 /// Returns the entry of a model_type, or nullptr.
-inline const HfTextModel* find_hf_text_model(std::string_view whole) {
+POSENC_COLD inline const HfTextModel* find_hf_text_model(std::string_view whole) {
   const auto at = std::find_if(hf_text_models.begin(), hf_text_models.end(),
                                [whole](const HfTextModel& model) { return model.name == whole; });
   return at == hf_text_models.end() ? nullptr : &*at;
 }
 
 /// Returns the type of the text model of a model of type `whole`.
-inline std::string hf_text_type(const std::string& whole, bool is_flat) {
+POSENC_COLD inline std::string hf_text_type(const std::string& whole, bool is_flat) {
   const HfTextModel* model = find_hf_text_model(whole);
   return model == nullptr || (is_flat && !model->is_flat) ? whole : std::string(model->text);
 }
 
 /// True if a model of this type has one type of text model, regardless of the type that the part
 /// names.
-inline bool hf_fixes_text_type(const std::optional<std::string>& whole) {
+POSENC_COLD inline bool hf_fixes_text_type(const std::optional<std::string>& whole) {
   const HfTextModel* model = whole ? find_hf_text_model(*whole) : nullptr;
   return model != nullptr && model->is_fixed;
 }

@@ -34,7 +34,7 @@ inline constexpr std::string_view hf_ordinary_keys =
     "use_cache vocab_size dtype";
 
 /// True if a key of an unknown type concerns neither positions nor scores, or has no effect.
-inline bool hf_is_ordinary(std::string_view key, const Json& value) {
+POSENC_COLD inline bool hf_is_ordinary(std::string_view key, const Json& value) {
   constexpr auto starts = std::to_array<std::string_view>(
       {"expert_", "mlp_", "moe_", "num_expert", "router_", "shared_expert"});
   constexpr auto ends = std::to_array<std::string_view>({"_bias", "_dropout", "_dropout_prob",
@@ -59,7 +59,7 @@ inline constexpr std::string_view hf_plain_model_keys =
     "rotary_percent rotary_value sliding_window use_3d_rope use_sliding_window";
 
 /// True if a key of an unknown type is understood, or concerns neither positions nor scores.
-inline bool hf_is_understood(std::string_view key, const Json& value) {
+POSENC_COLD inline bool hf_is_understood(std::string_view key, const Json& value) {
   return value.is_null() || lists_name(hf_plain_model_keys, key) || hf_is_ordinary(key, value);
 }
 
@@ -78,14 +78,14 @@ bool hf_all_rope_dicts(const Json& config, const States& states) {
 }
 
 /// True if the file states the order of the axes of its mrope_section, or has none.
-inline bool hf_states_axes(const Json& config) {
+POSENC_COLD inline bool hf_states_axes(const Json& config) {
   return hf_all_rope_dicts(config, [](const Json& dict) {
     return !dict.contains("mrope_section") || dict.contains("mrope_interleaved");
   });
 }
 
 /// True if the file states the rotated share of a head.
-inline bool hf_states_share(const Json& config) {
+POSENC_COLD inline bool hf_states_share(const Json& config) {
   for (const char* key :
        {"partial_rotary_factor", "rotary_dim", "rotary_pct", "rope_pct", "rope_percent",
         "rope_percentage", "rotary_percent", "rotary_emb_fraction"}) {

@@ -49,7 +49,7 @@ class HfVision {
   Index read_count(const char* key, Index default_value) const {
     const Index value = config_.integer(key).value_or(default_value);
     if (value < 1 || value > max_heads) {
-      config_.reject(key, "must lie between 1 and " + std::to_string(max_heads));
+      config_.reject(key, "must lie between 1 and ", max_heads);
     }
     return value;
   }
@@ -76,7 +76,7 @@ class HfVision {
 
   void check_head_dim(const char* key, Index head_dim) const {
     if (config_.integer(key).value_or(head_dim) != head_dim) {
-      config_.reject(key, "is not the width of a head, " + std::to_string(head_dim));
+      config_.reject(key, "is not the width of a head, ", head_dim);
     }
   }
 
@@ -154,7 +154,7 @@ class HfVision {
 
 /// Returns the vision tower of a configuration, if it has one. An unsupported tower does not
 /// prevent reading the text model: `refused` holds the reason.
-inline std::optional<VisionSettings> hf_vision(const Json& config) {
+POSENC_COLD inline std::optional<VisionSettings> hf_vision(const Json& config) {
   constexpr auto part = "vision_config";
   const JsonKeys keys(config, "the configuration");
   const Json* given = keys.find(part);

@@ -101,7 +101,7 @@ inline constexpr auto hf_unsupported_towers = std::to_array<UnsupportedModel>({
 });
 
 /// Returns the row of a model_type, or nullptr.
-inline const HfVisionType* find_hf_vision_type(std::string_view name) {
+POSENC_COLD inline const HfVisionType* find_hf_vision_type(std::string_view name) {
   constexpr std::string_view suffix = "_vision";
   if (const HfVisionType* found = find_row(hf_vision_types, name)) return found;
   const bool has_suffix =

@@ -95,14 +95,14 @@ struct Json::Content {
   Members members;
 };
 
-inline Json::~Json() = default;
+POSENC_COLD inline Json::~Json() = default;
 inline Json::Json(Json&& other) noexcept = default;
 inline Json::Json(Kind kind) : kind_(kind), content_(std::make_unique<Content>()) {}
 inline Json::Json(std::string text) : Json(Kind::Text) { content_->text = std::move(text); }
-inline Json::Json(const std::vector<std::string>& texts) : Json(Kind::Array) {
+POSENC_COLD inline Json::Json(const std::vector<std::string>& texts) : Json(Kind::Array) {
   for (const std::string& text : texts) push_back(text);
 }
-inline Json::Json(const Json& other)
+POSENC_COLD inline Json::Json(const Json& other)
     : kind_(other.kind_),
       integer_(other.integer_),
       real_(other.real_),
@@ -110,7 +110,8 @@ inline Json::Json(const Json& other)
 inline Json& Json::operator=(const Json& other) { return *this = Json(other); }
 inline Json& Json::operator=(Json&& other) noexcept = default;
 
-inline Json Json::object(std::initializer_list<std::pair<std::string_view, Json>> members) {
+POSENC_COLD inline Json Json::object(
+    std::initializer_list<std::pair<std::string_view, Json>> members) {
   Json result(Kind::Object);
   for (const auto& [key, value] : members) result[key] = value;
   return result;
@@ -127,23 +128,23 @@ inline const std::string& Json::text() const noexcept { return content().text; }
 inline const std::vector<Json>& Json::elements() const noexcept { return content().elements; }
 inline const Json::Members& Json::members() const noexcept { return content().members; }
 
-inline const Json* Json::find(std::string_view key) const noexcept {
+POSENC_COLD inline const Json* Json::find(std::string_view key) const noexcept {
   const auto at = members().find(key);
   return at == members().end() ? nullptr : &at->second;
 }
 inline Json& Json::operator[](std::string_view key) { return add(std::string(key)).first->second; }
-inline void Json::erase(std::string_view key) {
+POSENC_COLD inline void Json::erase(std::string_view key) {
   if (!is_object()) return;
   const auto at = content_->members.find(key);
   if (at != content_->members.end()) content_->members.erase(at);
 }
-inline std::pair<Json::Members::iterator, bool> Json::add(std::string key) {
+POSENC_COLD inline std::pair<Json::Members::iterator, bool> Json::add(std::string key) {
   if (!is_object()) *this = object();
   return content_->members.emplace(std::move(key), Json());
 }
 inline void Json::push_back(Json element) { content_->elements.push_back(std::move(element)); }
 
-inline bool Json::equals(const Json& other) const noexcept {
+POSENC_COLD inline bool Json::equals(const Json& other) const noexcept {
   if (is_integer() && other.is_integer()) return integer_ == other.integer_;
   if (is_number() && other.is_number()) return number() == other.number();
   if (kind_ != other.kind_) return false;

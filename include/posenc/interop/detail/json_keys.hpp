@@ -6,10 +6,10 @@
 #include <posenc/interop/detail/json.hpp>
 #include <posenc/interop/detail/json_parser.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,7 +32,7 @@ class JsonKeys {
 
   const Json* find(std::string_view key) const {
     const Json* value = object_.find(key);
-    if (value != nullptr) read_.insert(value);
+    if (value != nullptr && !is_read(value)) read_.push_back(value);
     return value == nullptr || value->is_null() ? nullptr : value;
   }
 
@@ -43,7 +43,7 @@ class JsonKeys {
   }
 
   /// True if the key exists and was read.
-  bool was_read(std::string_view key) const { return read_.count(object_.find(key)) != 0; }
+  bool was_read(std::string_view key) const { return is_read(object_.find(key)); }
 
   /// True if the key exists, even if its value is null.
   bool has(std::string_view key) const { return object_.contains(key); }
@@ -97,8 +97,9 @@ class JsonKeys {
     return *value;
   }
 
-  [[noreturn]] void reject(std::string_view key, std::string_view why) const {
-    fail<ConfigError>(function, "'", key, "' in ", name_, " ", why);
+  template <class... Parts>
+  [[noreturn]] void reject(std::string_view key, Parts... why) const {
+    fail<ConfigError>(function, "'", key, "' in ", std::string_view(name_), " ", why...);
   }
 
   /// Returns the first value among several names, which need not agree.
@@ -115,7 +116,7 @@ class JsonKeys {
   template <class MayIgnore>
   void reject_unread(const MayIgnore& may_ignore) const {
     for (const auto& [key, value] : object_.members()) {
-      if (!value.is_null() && read_.count(&value) == 0 && !may_ignore(key, value)) {
+      if (!value.is_null() && !is_read(&value) && !may_ignore(key, value)) {
         reject(
             key,
             "is unknown, or has no effect with the other settings; remove it if it changes neither "
@@ -127,6 +128,10 @@ class JsonKeys {
   static constexpr const char* function = "read_hf_config";
 
  private:
+  bool is_read(const Json* value) const {
+    return std::find(read_.begin(), read_.end(), value) != read_.end();
+  }
+
   template <class T>
   static std::optional<T> convert(const Json& value) {
     if constexpr (std::is_same_v<T, bool>) {
@@ -151,7 +156,7 @@ class JsonKeys {
     const Json* value = find(key);
     if (value == nullptr) return std::nullopt;
     auto converted = convert<T>(*value);
-    if (!converted) reject(key, std::string("must be ") + expected);
+    if (!converted) reject(key, "must be ", expected);
     return converted;
   }
 
@@ -159,11 +164,11 @@ class JsonKeys {
   std::optional<std::vector<T>> list(std::string_view key, const char* expected) const {
     const Json* value = find(key);
     if (value == nullptr) return std::nullopt;
-    if (!value->is_array()) reject(key, std::string("must be ") + expected);
+    if (!value->is_array()) reject(key, "must be ", expected);
     std::vector<T> elements;
     for (const Json& element : value->elements()) {
       auto converted = convert<T>(element);
-      if (!converted) reject(key, std::string("must be ") + expected);
+      if (!converted) reject(key, "must be ", expected);
       elements.push_back(*std::move(converted));
     }
     return elements;
@@ -171,13 +176,13 @@ class JsonKeys {
 
   const Json& object_;
   std::string name_;
-  mutable std::set<const Json*> read_;
+  mutable std::vector<const Json*> read_;  ///< few: readers ask for keys that they know
 };
 
 /// Parses JSON text of unknown origin, in linear time.
 ///   Throws: ConfigError with line and column if the text is not JSON, is nested more than 64 deep,
 ///           or has two values for one key
-inline Json parse_json(std::string_view text) {
+POSENC_COLD inline Json parse_json(std::string_view text) {
   return JsonParser(JsonKeys::function, text).parse();
 }
 
