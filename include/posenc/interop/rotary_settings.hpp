@@ -158,14 +158,21 @@ inline Frequencies frequencies(const RotarySettings& settings, Index length) {
   });
 }
 
+namespace detail {
+
+inline void require_one_length(const RotarySettings& settings) {
+  if (!depends_on_length(settings)) return;
+  fail<ConfigError>("frequencies",
+                    "this rule's frequencies depend on the length of the sequence, which must be "
+                    "set");
+}
+
+}  // namespace detail
+
 /// Returns the frequencies of a rule that does not depend on the length.
 ///   Throws: ConfigError
 inline Frequencies frequencies(const RotarySettings& settings) {
-  if (depends_on_length(settings)) {
-    detail::fail<ConfigError>("frequencies",
-                              "this rule's frequencies depend on the length of the sequence, which "
-                              "must be set");
-  }
+  detail::require_one_length(settings);
   return frequencies(settings, 0);
 }
 
@@ -192,33 +199,23 @@ inline Frequencies hf_float32_frequencies(const RotarySettings& settings, Index 
   });
 }
 
-namespace detail {
-
-inline AnyRope make_rope(const RotarySettings& settings, Frequencies frequencies,
-                         AnglePolicy policy = AnglePolicy::Exact) {
-  if (settings.chatglm_halves) return ChatGlmRope(frequencies, policy);
-  return AnyRope(*settings.pairing, std::move(frequencies), settings.rotary_offset, settings.axes,
-                 policy);
-}
-
-}  // namespace detail
-
 /// Returns the rotation for a sequence of `length` tokens, or of any length if the rule does not
 /// depend on it. With AnglePolicy::HfFloat32, frequencies and angles are those of Hugging Face's
 /// float32.
 ///   Throws: ConfigError; PositionError for a negative length
 inline AnyRope rope(const RotarySettings& settings, Index length,
                     AnglePolicy policy = AnglePolicy::Exact) {
-  return detail::make_rope(settings,
-                           policy == AnglePolicy::HfFloat32
-                               ? hf_float32_frequencies(settings, length)
-                               : frequencies(settings, length),
-                           policy);
+  Frequencies pairs = policy == AnglePolicy::HfFloat32 ? hf_float32_frequencies(settings, length)
+                                                       : frequencies(settings, length);
+  if (settings.chatglm_halves) return ChatGlmRope(pairs, policy);
+  return AnyRope(*settings.pairing, std::move(pairs), settings.rotary_offset, settings.axes,
+                 policy);
 }
 /// Overload of rope() for a rule that does not depend on the length of the sequence.
 ///   Throws: ConfigError, also if the rule depends on the length
 inline AnyRope rope(const RotarySettings& settings) {
-  return detail::make_rope(settings, frequencies(settings));
+  detail::require_one_length(settings);
+  return rope(settings, 0);
 }
 
 POSENC_END

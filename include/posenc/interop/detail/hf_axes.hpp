@@ -8,7 +8,6 @@
 #include <posenc/rotary/pair_axes.hpp>
 
 #include <optional>
-#include <string>
 #include <vector>
 
 POSENC_BEGIN

@@ -7,10 +7,11 @@
 #include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/hf_rules.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
+#include <posenc/interop/rotary_settings.hpp>
+#include <posenc/rotary/pair_axes.hpp>
 
-#include <optional>
 #include <string>
-#include <string_view>
+#include <variant>
 
 POSENC_BEGIN
 namespace detail {
@@ -49,26 +50,25 @@ POSENC_COLD inline bool hf_dicts_agree(const Json& current, const Json& legacy) 
   return newer == older || (!has_base && hf_erase_base(newer) == older);
 }
 
-/// Returns the base of a layer type whose dict has none; nullopt if the file must give it and does
-/// not.
-///   Source: huggingface/transformers, convert_rope_params_to_dict() of gemma3, gemma3n and
-///           modernbert
-POSENC_COLD inline std::optional<double> hf_base_of_layer_type(const JsonKeys& config,
-                                                               const HfTypeRope& rope,
-                                                               std::string_view layer_type,
-                                                               std::optional<double> shared) {
-  const HfBases& bases = rope.bases;
-  if (bases.global_key != nullptr) {
-    if (shared) config.reject("rope_theta", "contradicts ", bases.global_key);
-    shared = config.real(bases.global_key);
+/// Sets the axes of DINOv3: half of the file's pairs rotate by rows, half by columns, at the
+/// positions of dinov3_grid().
+///   Source: huggingface/transformers, dinov3_vit/configuration_dinov3_vit.py (028ea9a) and
+///           modeling_dinov3_vit.py (015e687)
+POSENC_COLD inline void hf_apply_dinov3_grid(const JsonKeys& config, RotarySettings& settings) {
+  for (const char* key : {"pos_embed_shift", "pos_embed_jitter", "pos_embed_rescale"}) {
+    config.real(key);  // random augmentation in training: Dinov3Augmentation
   }
-  const auto global = shared || rope.base == 0 ? shared : std::optional(rope.base);
-  if (bases.local_key == nullptr) return global;
-  const auto local = config.real(bases.local_key);
-  if (layer_type != sliding_attention) return global;
-  // If global layers have their own key, null (unlike an absent key) means their base.
-  const bool is_null = !local && bases.global_key != nullptr && config.has(bases.local_key);
-  return is_null ? global : local.value_or(bases.local_base);
+  const Index dim = rotary_dim(settings);
+  const bool is_plain =
+      std::holds_alternative<Unscaled>(settings.rule) && settings.axes.plain() && dim % 4 == 0;
+  if (!is_plain || dim != settings.head_dim) {
+    fail<ConfigError>(JsonKeys::function,
+                      "a 'dinov3_vit' must rotate all channels of a head, whose number is "
+                      "divisible by 4, and have no scaling, but rotates ",
+                      dim, " channels of ", settings.head_dim);
+  }
+  settings.axes = PairAxes::sections({dim / 4, dim / 4}).with_kind(PositionKind::PatchCentres);
+  settings.index_per_axis = true;
 }
 
 /// Rejects scaling in a single dict of MiMo-V2: its own class applies rope_scaling to all layers,

@@ -8,13 +8,11 @@
 #include <posenc/interop/detail/json_keys.hpp>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <system_error>
-#include <utility>
 
 // Conversions of rope dicts per layer type.
 POSENC_BEGIN

@@ -8,10 +8,8 @@
 #include <posenc/interop/detail/json_keys.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -152,12 +152,11 @@ void hf_require_fields(const JsonKeys& keys, const Rule& rule) {
 
 /// Returns a rule whose fields have the same meaning in the file.
 template <class Rule>
-Rule hf_read_rule(const JsonKeys& keys, const HfRuleContext& context,
-                  bool may_be_max_position = false) {
+RotaryRule hf_read_plain(const JsonKeys& keys, const HfRuleContext& context) {
   auto rule = hf_read_given_fields<Rule>(keys, context);
   hf_require_fields(keys, rule);
   if constexpr (requires { rule.original_max_position; }) {
-    rule.original_max_position = hf_original_length(keys, context, may_be_max_position);
+    rule.original_max_position = hf_original_length(keys, context, false);
   }
   return rule;
 }
@@ -222,7 +221,9 @@ POSENC_COLD inline RotaryRule hf_telechat3_yarn(const JsonKeys& keys,
 }
 
 POSENC_COLD inline RotaryRule hf_longrope(const JsonKeys& keys, const HfRuleContext& context) {
-  auto rule = hf_read_rule<LongRopeScaling>(keys, context, true);
+  auto rule = hf_read_given_fields<LongRopeScaling>(keys, context);
+  hf_require_fields(keys, rule);
+  rule.original_max_position = hf_original_length(keys, context, true);
   // Other lists are refused here, before further types of layers read them again.
   constexpr auto rule_name = RuleDescription<LongRopeScaling>::name;
   check_divisors(rule_name, "short_factor", rule.rotary_dim, rule.short_factor);
@@ -246,7 +247,7 @@ POSENC_COLD inline RotaryRule hf_dynamic(const JsonKeys& keys, const HfRuleConte
     for (const char* unused : {"beta_fast", "beta_slow", "mscale", "mscale_all_dim"}) {
       keys.real(unused);
     }
-    return hf_read_rule<AlphaNtkScaling>(keys, context);
+    return hf_read_plain<AlphaNtkScaling>(keys, context);
   }
   const auto original = keys.integer("original_max_position_embeddings");
   if (original && *original != context.max_position) {
@@ -275,13 +276,8 @@ POSENC_COLD inline RotaryRule hf_dynamic_yarn(const JsonKeys& keys, const HfRule
 
 /// Returns a rule of vLLM's type "ntk".
 POSENC_COLD inline RotaryRule hf_ntk(const JsonKeys& keys, const HfRuleContext& context) {
-  if (keys.real("mixed_b")) return hf_read_rule<VllmMixedNtkScaling>(keys, context);
-  return hf_read_rule<VllmNtkScaling>(keys, context);
-}
-
-template <class Rule>
-RotaryRule hf_read_plain(const JsonKeys& keys, const HfRuleContext& context) {
-  return hf_read_rule<Rule>(keys, context);
+  if (keys.real("mixed_b")) return hf_read_plain<VllmMixedNtkScaling>(keys, context);
+  return hf_read_plain<VllmNtkScaling>(keys, context);
 }
 
 /// Type of scaling, and the function that reads its rule from the dict.
