@@ -95,7 +95,7 @@ struct Json::Content {
   Members members;
 };
 
-POSENC_COLD inline Json::~Json() = default;
+inline Json::~Json() = default;
 inline Json::Json(Json&& other) noexcept = default;
 inline Json::Json(Kind kind) : kind_(kind), content_(std::make_unique<Content>()) {}
 inline Json::Json(std::string text) : Json(Kind::Text) { content_->text = std::move(text); }
