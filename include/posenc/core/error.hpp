@@ -150,8 +150,8 @@ struct MessagePart {
 
   template <class Part>
   static MessagePart of(const Part& part) noexcept {
-    return {&part, [](MessageText& message, const void* value) {
-              append_text(message, *static_cast<const Part*>(value));
+    return {&part, [](MessageText& message, const void* address) {
+              append_text(message, *static_cast<const Part*>(address));
             }};
   }
 };

@@ -192,7 +192,9 @@ class Oscillator {
     }
   }
   double float_angle(double position, Index i) const noexcept {
-    return static_cast<float>(position) * static_cast<float>(turns_hi()[2 * stride() + i]);
+    const float angle =
+        static_cast<float>(position) * static_cast<float>(turns_hi()[2 * stride() + i]);
+    return static_cast<double>(angle);
   }
 
   template <class P>
