@@ -109,7 +109,7 @@ void linear_forward(const D& device, ScratchArenas& workspace,
   using Many = PackedGemm<Tier, T>;
   const Index rows = x.batch * x.seq;
   const T* const weight = parameters.weight.data();
-  if (Order == SumOrder::Any ? x.seq > Few::max_rows || out.dim < Few::min_outputs : rows > 1) {
+  if (Order == SumOrder::Any ? x.seq > Few::max_rows : rows > 1) {
     // Within a slice of the depth each number is one chain.
     const Index slice = Order == SumOrder::Any ? Many::cached_depth : Index{x.dim};
     run_gemm<Tier, T>(

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 POSENC_BEGIN
 namespace detail {
@@ -30,10 +31,8 @@ class SkinnyGemm {
  public:
   /// Maximum number of rows. For more rows a GEMM that packs both sides is as fast.
   static constexpr Index max_rows = 32;
-  /// Minimum number of columns of out.
-  static constexpr Index min_outputs = 8;
 
-  ///   weight: [out.dim, x.dim]; x has at most max_rows rows in all, out at least min_outputs columns
+  ///   weight: [out.dim, x.dim]; x has at most max_rows rows in all
   SkinnyGemm(const T* weight, EmbeddingsView<const T> x, EmbeddingsView<T> out) noexcept
       : weight_(weight),
         x_(x),
@@ -70,7 +69,7 @@ class SkinnyGemm {
   /// fill most of 32 registers, or of 16.
   static constexpr Index outputs_of_rows = Tier::registers >= 32 ? 4 : 2;
   /// Outputs per step for one row of x, which would have too few dependency chains otherwise.
-  static constexpr Index outputs_of_one_row = min_outputs;
+  static constexpr Index outputs_of_one_row = 8;
   /// Maximum number of rows of x that are multiplied with a vector of the weight while it is in a
   /// register.
   static constexpr Index rows_per_pass = 6;
@@ -103,6 +102,7 @@ class SkinnyGemm {
     const Index max_outputs = (std::min)(max_sums / rows_, l2_block / (std::max)(in_, Index{1}));
     const Index group =
         in_ <= block_ ? Outputs : (std::max)(max_outputs / Outputs * Outputs, Outputs);
+    if (Outputs > out_) return run_groups<1>(device);
     parallel_for(device, (out_ + Outputs - 1) / Outputs, weights * double{sizeof(T)}, products / 16,
                  [this, group](Index first, Index last) {
                    const Index end = (std::min)(last * Outputs, out_);
@@ -180,17 +180,18 @@ class SkinnyGemm {
   template <Index Outputs>
   void add_pass(Index rows, const T* x, const T* w, Index count, T* sums,
                 const T* next) const noexcept {
+    constexpr Index max_rows_here = Outputs == outputs_of_one_row ? 1 : rows_per_pass;
     const Index whole = count / P::width * P::width, rest = count - whole;
     if (whole > 0) {
-      if constexpr (Outputs == outputs_of_one_row) {
-        add<1, Outputs>(x, w, whole, sums, next);
-      } else {
-        constexpr Add add_rows[] = {
-            &SkinnyGemm::template add<2, Outputs>, &SkinnyGemm::template add<3, Outputs>,
-            &SkinnyGemm::template add<4, Outputs>, &SkinnyGemm::template add<5, Outputs>,
-            &SkinnyGemm::template add<rows_per_pass, Outputs>};
-        (this->*add_rows[rows - 2])(x, w, whole, sums, next);
+      const auto add_if = [&]<std::size_t N>(std::index_sequence<N>) {
+        constexpr Index count_of_rows = Index{N} + 1;
+        if (rows == count_of_rows) add<count_of_rows, Outputs>(x, w, whole, sums, next);
+        return rows == count_of_rows;
+      };
+      [&]<std::size_t... N>(std::index_sequence<N...>) {
+        (void)(add_if(std::index_sequence<N>()) || ...);
       }
+      (std::make_index_sequence<std::size_t{max_rows_here}>());
     }
     if (rest == 0) return;
     for (Index r = 0; r < rows; ++r) {
@@ -200,9 +201,6 @@ class SkinnyGemm {
       }
     }
   }
-
-  using Add = void (SkinnyGemm::*)(const T* x, const T* w, Index count, T* sums,
-                                   const T* next) const noexcept;
 
   /// Adds the products of complete vectors of channels; at least one. If there might be none, g++
   /// 12 would also keep the sums in memory.
