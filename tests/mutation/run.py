@@ -368,7 +368,7 @@ def main():
     return 1 if failed else 0
 
 
-# Rooms whose test programs are cheap enough for CI.
+# Folders whose test programs are cheap enough for CI.
 SAMPLED = ("core", "frequency", "additive", "bias", "tensor")
 
 if __name__ == "__main__":

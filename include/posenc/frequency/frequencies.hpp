@@ -44,8 +44,8 @@ inline void check_attention_factor(const char* function, double factor) {
 ///   attention_factor          m; multiplies cos and sin of queries and keys, so logits get m^2;
 ///                             within 1e-25 and 1e25
 ///   softmax_scale_multiplier  multiplies the softmax scale; 1 except for DeepSeek
-/// Rules compute w_i in double-double (relative error <= 2^-95 of their definition). Frequencies
-/// given as double are taken as exact.
+/// Rules compute w_i with some 200 bits and store it as double-double (relative error <= 2^-95 of
+/// their definition). Frequencies given as double are taken as exact.
 ///   Throws: ConfigError for values that are not finite, or factors that are not positive
 class Frequencies {
  public:
@@ -138,7 +138,8 @@ concept LengthFrequencyRule = requires(const R& rule, Index length) {
 
 namespace detail {
 
-/// Calls frequencies(rule), for classes that have a member of that name.
+/// Evaluates a rule. A class with a member `frequencies` calls this, because the member hides the
+/// free function.
 template <class R>
 Frequencies evaluate(const R& rule) {
   static_assert(FrequencyRule<R> || !LengthFrequencyRule<R>,

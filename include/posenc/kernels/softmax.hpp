@@ -88,7 +88,8 @@ Real row_maximum(const ActiveLanes& lanes, const Real* scores) noexcept {
   return maximum(high);
 }
 
-/// Replaces scores by exp(score - row_max) and returns their sum.
+/// Replaces scores by exp(score - row_max) and returns their sum. A backward pass gives the
+/// log-sum-exp of the row in place of its maximum.
 ///   marks: writes masked_weight for masked keys, to distinguish them from a probability of 0
 template <class Tier, class Real>
 Real exponentiate(const ActiveLanes& lanes, Real row_max, bool marks, Real* scores) noexcept {

@@ -86,8 +86,8 @@ struct CacheLimits {
 
   /// Returns the oldest key that is not overwritten when the last key is end - 1.
   Index first_kept(Index end) const noexcept {
-    const Index last_tile = (end + tile_keys - 1) / tile_keys;
-    return (std::max)(Index{0}, last_tile * tile_keys - capacity);
+    const Index end_tile = (end + tile_keys - 1) / tile_keys;
+    return (std::max)(Index{0}, end_tile * tile_keys - capacity);
   }
 
   /// Throws ShapeError unless a sequence of `length` keys has capacity for `count` more.

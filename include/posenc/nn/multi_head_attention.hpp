@@ -36,9 +36,9 @@ POSENC_BEGIN
 /// empty: with NoRotation and NoBias the module uses no positions (NoPE).
 ///   Types:      T is float or double
 ///   Rotary:     a model of RotaryEncoding: Rope, NoRotation, or a user's type
-///   Bias:       a model of ScoreBias or TokenBias: Alibi, NoBias, or a user's type; or a
-///               RelativeBias, which is multiplied with the rotated queries unless it has queries
-///               of its own
+///   Bias:       a model of ScoreBias, TokenBias or QueryBias: Alibi, NoBias, RelativeBias, or a
+///               user's type. A RelativeBias is multiplied with the rotated queries unless it has
+///               queries of its own
 ///   Projection: a model of LinearProjection: Linear, FixedOrderLinear, or a user's type
 ///   Scale:      options.scale or 1 / sqrt(head_dim), times rotary.softmax_scale_multiplier(), which
 ///               options.softmax_scale_multiplier may repeat. If that of the encoding is 1, the

@@ -18,8 +18,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Internal settings that a posenc caller passes beside its user's options. The options are not
-/// copied.
+/// Settings of posenc's own callers, such as a cache or a module. Users do not set them.
 struct InternalOptions {
   const char* function = "attention";  ///< function name in exceptions
   double encoding_multiplier = 1;  ///< softmax_scale_multiplier() of the caller's rotary encoding

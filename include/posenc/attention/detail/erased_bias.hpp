@@ -86,7 +86,7 @@ class ErasedBias {
   void add(const TokenTile& tokens, const MatrixView<Real>& scores) const {
     add_(bias_, tokens, scores);
   }
-  /// The following functions are those of a QueryBias.
+  /// The next four functions are those of a QueryBias.
   void check(const char* function, const BiasCall<T>& call) const {
     query_->check(bias_, function, call);
   }
@@ -97,6 +97,7 @@ class ErasedBias {
   void add(const QueryBiasTile<T>& tile, const MatrixView<Real>& scores) const {
     query_->add(bias_, tile, scores);
   }
+  /// Calls write_values() of a DistanceBias.
   void write_values(Index head, double farthest, std::span<Real> values) const {
     write_values_(bias_, head, farthest, values);
   }

@@ -46,8 +46,7 @@ class Scores {
                             : nullptr),
         bias_(plan, bias, rows, queries, !(plan.is_backward || keeps_all), allocator) {}
 
-  /// True if there is a bias. It is added to as many rows of a head as possible per call, because
-  /// it computes terms that depend on keys alone once for all of them.
+  /// True if there is a bias.
   bool has_bias() const noexcept { return plan_.has_bias; }
 
   /// Resets per-block state. Call it before the first tile of a block.
@@ -58,8 +57,8 @@ class Scores {
     return keeps_block_scores_ ? scores_ + strip.first * tile_keys : scores_;
   }
 
-  /// Computes scale * q k for the active lanes of a strip, and the soft cap if it comes before the
-  /// bias.
+  /// Computes scale * q k for the active lanes of a strip, and what comes before the bias:
+  /// temperature and soft cap.
   void compute_products(const Block& block, const TileVisibility& seen, const KvTile<S>& keys,
                         const Strip& strip) const noexcept {
     multiply(block, keys, strip, Block::active_lanes(seen, strip),
@@ -80,7 +79,7 @@ class Scores {
                                              .ahead = {keys.values, is_cached, keys.is_stored},
                                              .row_padding = block.row_padding()});
   }
-  /// Applies the part of compute_products() that follows its products.
+  /// Applies what follows the products: temperature, and a soft cap that comes before the bias.
   void apply_pre_bias_epilogue(const Block& block, const TileVisibility& seen,
                                const Strip& strip) const noexcept {
     const ActiveLanes lanes = Block::active_lanes(seen, strip);
@@ -108,7 +107,8 @@ class Scores {
   }
 
   /// Adds the bias to the active panels. Strips with equal active panels are processed as one
-  /// range, which is the complete block except at the edge of a causal rule or a mask.
+  /// range, which is the complete block except at the edge of a causal rule or a mask. A bias
+  /// computes terms that depend on keys alone once for all rows of a call.
   ///   key_positions: positions of the tile's keys
   void add_bias(const Block& block, const TileVisibility& seen, const KvTile<S>& keys,
                 const double* key_positions) const {
@@ -128,8 +128,8 @@ class Scores {
     }
   }
 
-  /// Applies the soft cap, if it comes after the bias, and the masks: scores of keys that are
-  /// invisible to a row become -inf.
+  /// Applies temperature and soft cap, if they come after the bias, and the masks: scores of keys
+  /// that are invisible to a row become -inf.
   void apply_post_bias_epilogue(const Block& block, const TileVisibility& seen,
                                 const Strip& strip) const noexcept {
     const ActiveLanes lanes = Block::active_lanes(seen, strip);

@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <type_traits>
 
-// Source stage: provides tiles. A source has Element, the type of keys and values in memory, and
+// Source stage: provides tiles. A source has Element, the type of the numbers that it reads, and
 // Stored, that of a tile; heads(); stored(), the keys in memory; Scratch, memory per thread; and
 // tile(sequence, head, tile, hull of the visible keys, scratch). If has_pieces, it also has
 // key_piece() and value_piece(), which provide some keys or values of a tile.
@@ -31,7 +31,7 @@ void pack_tile_panels(const HeadsView<const T>& k, const AttentionSequence& s, I
     const Index last = (std::min)(seen.end, panel_first + panel_lanes);
     if (first >= last) continue;
     S* panel = panels + n * size;
-    // ActiveLanes without a key take part in the arithmetic, so they are set to zero.
+    // Lanes without a key take part in the arithmetic, so they are set to zero.
     if (last - first < panel_lanes) std::fill_n(panel, size, S(0));
     pack_panel<Tier>(k.row(s.batch, s.first_key + first, head), k.seq_stride, first - panel_first,
                      last - first, k.dim, panel);

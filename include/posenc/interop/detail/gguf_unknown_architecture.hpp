@@ -14,7 +14,7 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Keys of sizes, experts, norms and outputs, which any model may have.
+/// Keys that the reader understands, or that have no effect on positions and scores in any model.
 inline constexpr std::string_view gguf_ordinary_keys =
     "attention.causal attention.clamp_kqv attention.head_count attention.head_count_kv "
     "attention.key_length attention.layer_norm_epsilon attention.layer_norm_rms_epsilon "
