@@ -28,10 +28,13 @@ POSENC_BEGIN
 ///   Source:   the scheme of vLLM's int8_per_token_head, with a scale of 16 instead of 32 bits. ggml's
 ///             Q8_0 has such a scale, as half, for every 32 channels
 struct Int8PerTokenHead {
+  /// Returns the size of a row of `channels` numbers: a scale and a byte per channel.
   static constexpr Index row_bytes(Index channels) noexcept {
     return channels + Index{scale_bytes};
   }
 
+  /// Writes the scale and the integers of a row.
+  ///   Shapes: row [D]; stored [row_bytes(D)], which does not overlap it
   static void encode(std::span<const float> row, std::span<std::byte> stored) noexcept {
     const float largest = largest_magnitude(row);
     Bfloat16 scale(largest / 127);
@@ -48,6 +51,8 @@ struct Int8PerTokenHead {
     });
   }
 
+  /// Writes the numbers of a stored row.
+  ///   Shapes: stored [row_bytes(D)]; row [D], which does not overlap it
   static void decode(std::span<const std::byte> stored, std::span<float> row) noexcept {
     Bfloat16 scale;
     std::memcpy(&scale, stored.data(), scale_bytes);
