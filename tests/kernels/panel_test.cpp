@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Tests packing of rows into panels and padded rows, and unpacking.
 #include "attention/key_place.hpp"
+#include "chains.hpp"
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
@@ -16,6 +17,7 @@
 
 namespace panel_test {
 
+using kernels_test::random_numbers;
 using posenc::Index;
 using posenc::detail::packed_dim;
 using posenc::detail::panel_lanes;
@@ -54,13 +56,6 @@ bool same(S a, S b) {
   return support::same_bits(&a, &b, 1);
 }
 
-template <class T>
-std::vector<T> random_rows(Index count, std::uint64_t seed) {
-  std::vector<T> rows(static_cast<std::size_t>(count));
-  support::Random(seed).fill_normal(rows);
-  return rows;
-}
-
 const Index extents[]{0, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32};
 
 }  // namespace
@@ -76,7 +71,7 @@ TEMPLATE_LIST_TEST_CASE("pack_panel: rows go into lanes and come back", "[attent
            {Index{0}, Index{1}, (panel_lanes - count) / 2, panel_lanes - count}) {
         if (first + count > panel_lanes) continue;
         const Index stride = dim + 3;
-        const auto k = random_rows<T>(count * stride, 1);
+        const auto k = random_numbers<T>(count * stride, 1);
         const Index stored = packed_dim<S>(dim);
         std::vector<S> block(static_cast<std::size_t>(stored * panel_lanes + 1), marker<S>());
         posenc::detail::pack_panel<Tier>(k.data(), stride, first, count, dim, block.data());
@@ -112,7 +107,7 @@ TEMPLATE_LIST_TEST_CASE("pack_panel: a single row has the bits of one among many
   using Tier = typename TestType::Tier;
   using Limits = std::numeric_limits<float>;
   for (const Index dim : {5, 16, 31, 33, 64, 128, 131}) {
-    auto k = random_rows<T>(panel_lanes * dim, 2);
+    auto k = random_numbers<T>(panel_lanes * dim, 2);
     std::size_t n = 0;
     for (const float x : {Limits::quiet_NaN(), -Limits::quiet_NaN(), Limits::infinity(),
                           -Limits::infinity(), Limits::max(), Limits::denorm_min(), -0.0F, 0.0F,
@@ -136,7 +131,7 @@ TEMPLATE_LIST_TEST_CASE("pack_panel: values are padded with zeros", "[attention]
   for (const Index dim : {0, 1, 3, 8, 15, 16, 17, 33, 48}) {
     for (const Index count : {0, 1, 5}) {
       const Index stride = dim + 3, padded = posenc::detail::padded_value_dim(dim);
-      const auto v = random_rows<T>(count * stride, 2);
+      const auto v = random_numbers<T>(count * stride, 2);
       std::vector<S> out(static_cast<std::size_t>(count * padded + 1), marker<S>());
       CHECK(posenc::detail::pack_values<Tier>(v.data(), stride, count, dim, out.data(), padded));
       bool right = same(out.back(), marker<S>());
@@ -185,7 +180,7 @@ TEMPLATE_LIST_TEST_CASE("pack_panel: columns of a matrix are packed into the fir
                         "[kernels][panel]", tiers::All) {
   INFO(TestType::name);
   constexpr Index dim = 3, stride = 37;
-  const auto columns = random_rows<float>(dim * stride, 6);
+  const auto columns = random_numbers<float>(dim * stride, 6);
   for (Index count = 1; count <= panel_lanes; ++count) {
     std::vector<float> panel(static_cast<std::size_t>(dim * panel_lanes), -77.0F);
     posenc::detail::pack_columns<TestType>(columns.data(), stride, count, dim, panel.data());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Tests on every tier that each product of the kernels has the bits of one chain of FMAs.
+#include "chains.hpp"
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
@@ -27,23 +28,6 @@ using posenc::detail::tile_lanes;
 using posenc::detail::tile_panels;
 
 namespace {
-
-template <class T>
-std::vector<T> random_numbers(Index count, std::uint64_t seed) {
-  std::vector<T> numbers(static_cast<std::size_t>(count));
-  support::Random(seed).fill_normal(numbers);
-  return numbers;
-}
-
-template <class T>
-bool close(T a, T b) {
-  // Without FMA instructions, compilers may or may not round the products of the plain chain.
-  if constexpr (POSENC_HAS_FMA != 0) {
-    return tiers::same(a, b);
-  } else {
-    return std::abs(a - b) <= 200 * std::numeric_limits<T>::epsilon();
-  }
-}
 
 const ActiveLanes some_lanes[]{
     {0, tile_lanes, 0xfu}, {3, 70, 0x7u}, {40, 41, 0x2u}, {5, 128, 0x9u}};

@@ -1,42 +1,21 @@
 // SPDX-License-Identifier: MIT
 // Tests on every tier that products with unpacked keys have the bits of one chain of FMAs, for any number of channels.
+#include "chains.hpp"
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
-#include "support/compare.hpp"
 #include <posenc/core/mul_add.hpp>
 #include <posenc/kernels/panel.hpp>
 #include <posenc/kernels/row_products.hpp>
 
-#include <cmath>
 #include <cstddef>
-#include <limits>
 #include <vector>
 
 namespace row_products_test {
 
+using kernels_test::close;
+using kernels_test::random_numbers;
 using posenc::Index;
 using posenc::detail::tile_lanes;
-
-namespace {
-
-template <class T>
-std::vector<T> random_numbers(Index count, std::uint64_t seed) {
-  std::vector<T> numbers(static_cast<std::size_t>(count));
-  support::Random(seed).fill_normal(numbers);
-  return numbers;
-}
-
-template <class T>
-bool close(T a, T b) {
-  // Without FMA instructions, compilers may or may not round the products of the plain chain.
-  if constexpr (POSENC_HAS_FMA != 0) {
-    return tiers::same(a, b);
-  } else {
-    return std::abs(a - b) <= 200 * std::numeric_limits<T>::epsilon();
-  }
-}
-
-}  // namespace
 
 TEMPLATE_LIST_TEST_CASE("RowDotKernel: each product is a chain over the channels",
                         "[attention][kernels]", tiers::Packs) {
