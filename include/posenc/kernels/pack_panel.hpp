@@ -45,11 +45,7 @@ POSENC_ALWAYS_INLINE void load_transposed(const T* in, Index stride,
   for (Index i = 0; i < width; ++i) {
     const T* from = in + i * stride;
     square[i] = load_as<P>(from);
-    // An integer, because the stride of a single row may be any number.
-    const auto below =
-        reinterpret_cast<std::uintptr_t>(from) +
-        static_cast<std::uintptr_t>(width * sizeof(T)) * static_cast<std::uintptr_t>(stride);
-    prefetch(reinterpret_cast<const T*>(below), 1);
+    prefetch(element_at(from, width, stride), 1);
   }
   if constexpr (width > 1) transpose(square);
 }

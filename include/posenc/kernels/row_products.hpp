@@ -64,7 +64,7 @@ struct RowDotKernel {
     for (Index d = 0; d + P::width <= dim; d += P::width) {
       for (due += P::width; due >= blocks && left > 0; due -= blocks) {
         unrolled<Heads>([&](Index h) POSENC_INLINE_LAMBDA {
-          prefetch(element_at(ahead, h * head_stride), dim * Index{sizeof(T)});
+          prefetch(element_at(ahead, h, head_stride), dim * Index{sizeof(T)});
         });
         if (--left > 0) ahead += seq_stride;
       }

@@ -98,7 +98,7 @@ class TensorKvSource {
     }
     const Index stride = padded_value_dim(v_.dim), count = seen.end - seen.begin;
     for (Index n = 0; next != nullptr && n < count; ++n) {
-      prefetch(element_at(next, n * v_.seq_stride), v_.dim * Index{sizeof(S)});
+      prefetch(element_at(next, n, v_.seq_stride), v_.dim * Index{sizeof(S)});
     }
     const bool finite =
         pack_values<Tier>(rows, v_.seq_stride, count, v_.dim, scratch.values, stride);

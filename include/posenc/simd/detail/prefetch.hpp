@@ -31,13 +31,14 @@ POSENC_ALWAYS_INLINE void prefetch(const void* p, Index bytes) noexcept {
   prefetch_lines<0, 3>(p, bytes);
 }
 
-/// Returns the address of an element for a prefetch. It is computed as an integer, because there may
-/// be no such element.
+/// Returns the address of p[n * stride] for a prefetch. It is computed with integers that wrap,
+/// because there may be no such element, and the stride of a single row may be any number.
 template <class T>
-POSENC_ALWAYS_INLINE const T* element_at(const T* p, Index offset) noexcept {
+POSENC_ALWAYS_INLINE const T* element_at(const T* p, Index n, Index stride) noexcept {
   return reinterpret_cast<const T*>(reinterpret_cast<std::uintptr_t>(p) +
                                     static_cast<std::uintptr_t>(sizeof(T)) *
-                                        static_cast<std::uintptr_t>(offset));
+                                        static_cast<std::uintptr_t>(n) *
+                                        static_cast<std::uintptr_t>(stride));
 }
 
 /// Prefetches `bytes` bytes starting at p that will soon be overwritten.
