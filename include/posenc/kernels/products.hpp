@@ -277,6 +277,18 @@ void dispatch_skip_weights(bool finite, const Work& work) {
   }
 }
 
+/// Vectors per pass over the channels that passes of `columns` vectors leave: first `two`, then
+/// `rest`. Two vectors at a time leave a rest on tiers whose vectors are as long as the padding. A
+/// pass that never runs has the width of another one, so that it instantiates no kernel.
+struct NarrowPasses {
+  Index two, rest;
+};
+template <class P>
+constexpr NarrowPasses narrow_passes(Index columns) noexcept {
+  const Index two = value_padding % (columns * P::width) == 0 ? columns : 2;
+  return {two, value_padding % (2 * P::width) == 0 ? two : 1};
+}
+
 /// out(r) <- accumulator_scale(r) * out(r) + tile_scale(r) * sum over the active lanes of
 /// weights(r, lane) values(lane). A null accumulator_scale means that `out` is uninitialised and
 /// counts as 0. A null tile_scale means that `out` has the sums of earlier lanes, whose dependency
@@ -300,12 +312,9 @@ struct WeightedSumKernel {
   template <Index Rows>
   void run(Index r) const noexcept {
     constexpr Index columns = is_rare ? 2 : register_tile_columns<Tier>(Rows);
-    // The channels that `columns` vectors leave. Two vectors at a time leave a rest on tiers whose
-    // vectors are as long as the padding.
-    constexpr Index two = value_padding % (columns * P::width) == 0 ? columns : 2;
-    constexpr Index rest = value_padding % (2 * P::width) == 0 ? two : 1;
+    constexpr auto narrow = narrow_passes<P>(columns);
     add_tile(r, is_partial_register_tile<Tier, Rows>, columns, multiply<Rows, columns>,
-             multiply<Rows, two>, multiply<Rows, rest>);
+             multiply<Rows, narrow.two>, multiply<Rows, narrow.rest>);
   }
 
  private:

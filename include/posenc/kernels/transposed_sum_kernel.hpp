@@ -49,16 +49,13 @@ struct TransposedSumKernel {
     const PanelRowRange seen = hull(rows[first / panel_lanes], rows[last / panel_lanes]);
     if (seen.empty()) return;
     constexpr Index columns = is_rare ? 2 : register_tile_columns<Tier>(Lanes);
-    // The channels that `columns` vectors leave. Two vectors at a time leave a rest on tiers whose
-    // vectors are as long as the padding.
-    constexpr Index two = value_padding % (columns * P::width) == 0 ? columns : 2;
-    constexpr Index rest = value_padding % (2 * P::width) == 0 ? two : 1;
+    constexpr auto narrow = narrow_passes<P>(columns);
     Index d = 0;
     for (; d + columns * P::width <= dim; d += columns * P::width) {
       multiply<Lanes, columns>(lane, seen, d);
     }
-    for (; d + 2 * P::width <= dim; d += 2 * P::width) multiply<Lanes, two>(lane, seen, d);
-    if (d < dim) multiply<Lanes, rest>(lane, seen, d);
+    for (; d + 2 * P::width <= dim; d += 2 * P::width) multiply<Lanes, narrow.two>(lane, seen, d);
+    if (d < dim) multiply<Lanes, narrow.rest>(lane, seen, d);
   }
 
  private:
