@@ -325,6 +325,7 @@ class ForwardWorker {
       });
     }
     const Index begin = seen.keys.begin - seen.first_key(), end = seen.keys.end - seen.first_key();
+    clear_lanes({0, block.rows()}, 1, {begin / panel_lanes * panel_lanes, begin});
     const bool interleaves = rows == 1 && block.has_uniform_visibility();
     for_pieces(
         keys_per_piece, interleaves ? Kernel::heads_per_pass : 1, block, seen,
@@ -355,9 +356,6 @@ class ForwardWorker {
             part.out += n;
             if (kernel.next != nullptr) part.next += n * k.seq_stride;
             part.run(rows, piece.heads);
-          }
-          if (piece.lanes.begin == begin) {
-            clear_lanes(strip, piece.heads, {begin / panel_lanes * panel_lanes, begin});
           }
           clear_lanes(strip, piece.heads, {piece.lanes.end, piece.first_lane + keys_per_piece});
         });
