@@ -78,15 +78,12 @@ POSENC_COLD inline void hf_check_shared_length(const Json& dict, const JsonKeys&
   }
 }
 
-/// Checks a share of the whole head against the rotary part. The rotary part is rotated
-/// completely, so no share remains.
-POSENC_COLD inline std::optional<double> hf_check_latent_share(const HfRead& read,
-                                                               const JsonKeys& keys,
-                                                               std::optional<double> share) {
+/// Checks a share of the whole head against the rotary part.
+POSENC_COLD inline void hf_check_latent_share(const HfRead& read, const JsonKeys& keys,
+                                              std::optional<double> share) {
   if (share && hf_width_of_share(read.head_dim, *share) != read.rotary_width) {
     keys.reject("partial_rotary_factor", "contradicts qk_rope_head_dim");
   }
-  return std::nullopt;
 }
 
 /// Adds the share that the caller states for an unknown type.
@@ -164,7 +161,8 @@ POSENC_COLD inline void hf_add_layer(HfRead& read, const std::string& layer_type
   auto dict_share = keys.real("partial_rotary_factor");
   if (rope.is_mscale_ambiguous) hf_reject_mistral4_magnitude(keys);
   if (rope.is_share_of_whole_head) {
-    dict_share = hf_check_latent_share(read, keys, dict_share);
+    hf_check_latent_share(read, keys, dict_share);
+    dict_share.reset();  // the rotary part is rotated completely
   }
   context.base = read.config.required("rope_theta", dict_base ? dict_base : base);
   context.partial_rotary_factor = dict_share ? dict_share : read.top_partial;
