@@ -27,8 +27,8 @@ namespace detail {
 /// a table.
 ///
 /// Frequencies are stored in quarter turns per position, as double-double, and the whole quarter
-/// turns of an angle are removed exactly. Accuracy therefore does not decay with the position. If position * inv_freq is rounded
-/// to float32 instead, the error reaches 6e-2 at position 1e6.
+/// turns of an angle are removed exactly. Accuracy therefore does not decay with the position. If
+/// position * inv_freq is rounded to float32 instead, the error reaches 6e-2 at position 1e6.
 ///   Accuracy: stated at AnglePolicy; encoders throw PositionError for larger angles
 ///   Throws:   ConfigError if the compiler was allowed to reorder sums, because double-double
 ///             arithmetic would then be wrong
