@@ -91,7 +91,8 @@ def main():
             fault = fault_of(name, files)
             if fault:
                 faults.append(f"tests/mutation/{list_name}:{n}: {fault}: {name}")
-    print("\n".join(faults))
+    for fault in faults:
+        print(fault)
     sys.exit(bool(faults))
 
 

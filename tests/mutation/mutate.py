@@ -41,8 +41,6 @@ COMMUTATIVE = re.compile(r"(std::|detail::|posenc::)*(mul_add|fma|min|max|two_su
                          r"swap|rows_overlap|equal|hypot)(<.*>)?$|\(std::(min|max)\)$|"
                          r"_mm\w*_(xor|and|or|add|mul|min|max|fn?madd|fn?msub)_\w+$")
 
-Mutant = collections.namedtuple("Mutant", "number name folder file line")
-
 
 class Point:
     """An expression, and the text that is inserted around its parts."""

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Mutation score of the library: see README.md.
 
-  run.py --build <folder> [--folders core,bias]        draws, builds, runs, and renews those folders in RESULTS
+  run.py --build <folder> [--folders core,bias]      draws, builds, runs, and renews those folders in RESULTS
   run.py --build <folder> --sample 60 --seed <n>     CI: that many of the draw, of one folder; fails if a new one survives
 """
 import argparse
