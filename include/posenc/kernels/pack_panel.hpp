@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/kernels/convert_row.hpp>
 #include <posenc/kernels/panel.hpp>
 #include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/simd/detail/storage.hpp>
@@ -259,19 +258,6 @@ void unpack_panel(const S* panel, Index first_lane, Index count, Index dim, T* r
     unpack_channel_pairs<Tier>(panel + 2 * first_lane, count, dim, rows, stride);
   } else {
     transpose_into<Tier>(panel + first_lane, panel_lanes, dim, count, rows, stride);
-  }
-}
-
-/// Packs the channels of a row for kernels, see PackedRowElement, and fills up to out_dim with
-/// zeros. out_dim is dim or the next even number.
-template <class Tier, class Q, class T>
-void pack_row(const T* in, Index dim, Q* out, Index out_dim) noexcept {
-  if constexpr (has_paired_channels<Q>) {
-    if (dim != out_dim) out[dim - 1] = Q(0.0F);
-    for (Index d = 0; d < dim; ++d) out[d ^ 1] = in[d];
-  } else {
-    convert_row<Tier>(in, dim, out);
-    std::fill(out + dim, out + out_dim, Q{0});
   }
 }
 

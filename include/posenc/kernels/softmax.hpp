@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/kernels/products.hpp>
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/tile.hpp>
+#include <posenc/kernels/weighted_sum_kernel.hpp>
 #include <posenc/simd/exp.hpp>
 #include <posenc/simd/pack.hpp>
 

@@ -5,6 +5,7 @@
 #include <posenc/kernels/panel.hpp>
 #include <posenc/kernels/products.hpp>
 #include <posenc/kernels/tile.hpp>
+#include <posenc/kernels/weighted_sum_kernel.hpp>
 #include <posenc/simd/pack.hpp>
 
 #include <algorithm>

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <posenc/attention/detail/query_block.hpp>
+#include <posenc/kernels/convert_row.hpp>
 #include <posenc/kernels/pack_panel.hpp>
+#include <posenc/kernels/products.hpp>
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/simd/detail/storage.hpp>

@@ -18,6 +18,7 @@
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/softmax.hpp>
 #include <posenc/kernels/tile.hpp>
+#include <posenc/kernels/weighted_sum_kernel.hpp>
 #include <posenc/tensor/detail/erased_device.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/scalar.hpp>

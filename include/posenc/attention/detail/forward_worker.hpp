@@ -15,6 +15,7 @@
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/softmax.hpp>
 #include <posenc/kernels/tile.hpp>
+#include <posenc/kernels/weighted_sum_kernel.hpp>
 #include <posenc/tensor/scalar.hpp>
 
 #include <algorithm>

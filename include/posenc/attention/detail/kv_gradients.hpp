@@ -3,10 +3,13 @@
 
 #include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/attention/detail/backward_rows.hpp>
+#include <posenc/kernels/convert_row.hpp>
 #include <posenc/kernels/pack_panel.hpp>
+#include <posenc/kernels/products.hpp>
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/kernels/transposed_sum_kernel.hpp>
+#include <posenc/kernels/weighted_sum_kernel.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 

@@ -4,12 +4,14 @@
 #include <posenc/attention/detail/kernel_tile.hpp>
 #include <posenc/attention/detail/relative_columns.hpp>
 #include <posenc/attention/detail/relative_products.hpp>
+#include <posenc/kernels/convert_row.hpp>
 #include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/products.hpp>
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/softmax.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/kernels/transposed_sum_kernel.hpp>
+#include <posenc/kernels/weighted_sum_kernel.hpp>
 #include <posenc/simd/pack.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
