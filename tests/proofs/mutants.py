@@ -18,7 +18,7 @@ import theorems  # noqa: E402
 from translate import ROOT  # noqa: E402
 
 COS_SIN, DOUBLE_DOUBLE, EXP, TANH = "simd/cos_sin.hpp", "core/detail/double_double.hpp", "simd/exp.hpp", "simd/tanh.hpp"
-ROTATION, FREQUENCIES = "rotary/detail/rotation_kernels.hpp", "frequency/frequencies.hpp"
+ROTATION, FREQUENCIES = "rotary/detail/rotation_step.hpp", "frequency/frequencies.hpp"
 # Header, its words, other words, and words of the theorem that notices.
 CONSTANTS = [
     (COS_SIN, "0x1.03c1f081b5a72p-2", "0x1.03c1f081b5a82p-2", "double, |angle| <= 2^40, with fma"),

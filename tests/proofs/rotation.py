@@ -8,7 +8,7 @@ from theorems import theorem, translator, value
 from tools import PRECISION, Gappa, Unproved, literal, power
 from translate import Body, Node, Untranslatable, tokens_of, var
 
-PATH = "rotary/detail/rotation_kernels.hpp"
+PATH = "rotary/detail/rotation_step.hpp"
 
 
 def outputs(headers, fma):

@@ -5,7 +5,7 @@
 #include <posenc/frequency/angle_policy.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/frequency/unscaled.hpp>
-#include <posenc/rotary/detail/rotation_plan.hpp>
+#include <posenc/rotary/detail/rotate_tensors.hpp>
 #include <posenc/rotary/pair_axes.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rope.hpp>

@@ -10,8 +10,8 @@
 #include <posenc/rotary/detail/angle_gradient.hpp>
 #include <posenc/rotary/detail/check_rotation.hpp>
 #include <posenc/rotary/detail/mixed_angles.hpp>
+#include <posenc/rotary/detail/rotate_tensors.hpp>
 #include <posenc/rotary/detail/rotation_kernels.hpp>
-#include <posenc/rotary/detail/rotation_plan.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rotary_calls.hpp>
 #include <posenc/simd/detail/prefetch.hpp>

@@ -5,8 +5,8 @@
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/rotary/detail/check_rotation.hpp>
+#include <posenc/rotary/detail/rotate_tensors.hpp>
 #include <posenc/rotary/detail/rotation_kernels.hpp>
-#include <posenc/rotary/detail/rotation_plan.hpp>
 #include <posenc/rotary/rope.hpp>
 #include <posenc/simd/cos_sin.hpp>
 #include <posenc/tensor/device.hpp>

@@ -8,8 +8,8 @@
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/rotary/detail/angle_gradient.hpp>
 #include <posenc/rotary/detail/check_rotation.hpp>
+#include <posenc/rotary/detail/rotate_tensors.hpp>
 #include <posenc/rotary/detail/rotation_kernels.hpp>
-#include <posenc/rotary/detail/rotation_plan.hpp>
 #include <posenc/rotary/pair_axes.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rotary_calls.hpp>
@@ -91,8 +91,9 @@ void check_tables_are_disjoint([[maybe_unused]] const char* function,
 ///   Throws:   ShapeError; PositionError if |position * inv_freq| exceeds 2^50 for the largest
 ///             |position| of all axes, or for positions of a kind that axes() does not accept.
 ///             Nothing is written then
-///   Accuracy: cos and sin as stated at AnglePolicy, at any position; then at most 2 ulp of the
-///             pair's norm (inverse() without fma, if m is not 1: 3)
+///   Accuracy: cos and sin have the errors that AnglePolicy states, at any position. The rotation
+///             adds at most 2 ulp of the pair's norm. If m is not 1, inverse() without fma adds 3
+///             instead of 2
 ///   Cost:     one pass over x; angles once per position for all heads and tensors. No allocation
 template <class Pairing = detail::NoPairing>
 class Rope : public RotaryCalls<Rope<Pairing>> {
@@ -238,7 +239,8 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
   detail::RotarySlice slice_;
 };
 
-// Outside of the class, see Oscillator::cos_sin_row().
+// Defined outside of the class, so that `extern template` can stop compilers from compiling it: they
+// compile functions that are defined in a class, because these are inline.
 template <class Pairing>
 template <Scalar In, Scalar Out, Device D>
 void Rope<Pairing>::apply(const char* function, detail::Direction direction, const D& device,

@@ -3,7 +3,7 @@
 
 #include <posenc/core/detail/call_diagnostics.hpp>
 #include <posenc/rotary/detail/check_rotation.hpp>
-#include <posenc/rotary/detail/rotation_plan.hpp>
+#include <posenc/rotary/detail/rotate_tensors.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>

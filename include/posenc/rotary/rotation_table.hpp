@@ -7,8 +7,8 @@
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/rotary/detail/check_rotation.hpp>
+#include <posenc/rotary/detail/rotate_tensors.hpp>
 #include <posenc/rotary/detail/rotation_kernels.hpp>
-#include <posenc/rotary/detail/rotation_plan.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rotary_calls.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
@@ -167,8 +167,9 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
   detail::AlignedVector<Real> cos_, sin_;
 };
 
-// Outside of the class, see Oscillator::cos_sin_row(). Inlined, because the list of tensors would be
-// stored and read again, which takes 12 ns: a quarter of rotating the key heads of a token.
+// Defined outside of the class for `extern template`, as Rope::apply() is. Inlined, because the list
+// of tensors would be stored and read again, which takes 12 ns: a quarter of rotating the key heads
+// of a token.
 template <class Pairing, std::floating_point Real>
 template <Scalar In, Scalar Out, Device D>
 POSENC_ALWAYS_INLINE void RotationTable<Pairing, Real>::apply(

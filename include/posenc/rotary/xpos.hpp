@@ -8,8 +8,8 @@
 #include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/rotary/detail/check_rotation.hpp>
+#include <posenc/rotary/detail/rotate_tensors.hpp>
 #include <posenc/rotary/detail/rotation_kernels.hpp>
-#include <posenc/rotary/detail/rotation_plan.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/simd/cos_sin.hpp>
 #include <posenc/simd/detail/storage.hpp>

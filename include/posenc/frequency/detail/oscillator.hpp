@@ -217,8 +217,8 @@ class Oscillator {
   double max_inv_freq_ = 0;
 };
 
-// Defined outside of the class: a function that is defined in a class is inline, and compilers
-// compile inline functions even if an `extern template` says that another file has them.
+// Defined outside of the class, so that `extern template` can stop compilers from compiling it: they
+// compile functions that are defined in a class, because these are inline.
 template <class Tier, std::floating_point T>
 void Oscillator::cos_sin_row(const double* positions, bool is_shared, Index first, Index count,
                              double factor, T* cos_row, T* sin_row) const noexcept {

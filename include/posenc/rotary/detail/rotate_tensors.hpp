@@ -17,9 +17,10 @@
 #include <cstddef>
 #include <type_traits>
 
-// The traversal of tensors that all rotations share. rotate_tensors() iterates over blocks of
-// positions. For each block it computes the angles and calls a kernel for all heads. A plan per
-// tensor fixes the order of heads and positions and the prefetch distance.
+// The loops over tensors that all rotations share: rotate_tensors(), and rotate_token() for a single
+// token. For each block of positions rotate_tensors() computes the angles once. It then calls a
+// kernel for the heads of each tensor, in the order and with the prefetches of plan_rotation().
+// The channels that are not rotated are copied last, if the output is another tensor.
 POSENC_BEGIN
 namespace detail {
 
@@ -110,16 +111,18 @@ void copy_unrotated(const RotationOperand<In, Out>& x, Index b, Index rows, Inde
   }
 }
 
-/// The order and the prefetch distance with which a tensor is rotated.
+/// Plan of a tensor's rotation: the order of heads and positions, and the prefetch distance.
 struct RotationPlan {
   Index heads_per_pass = 1;     ///< heads that one pass over the positions of a block rotates
   Index prefetch_distance = 0;  ///< in channels; 0: no prefetch
 };
 
-/// Returns the plan for a tensor that is read. Prefetches are for what hardware prefetchers miss:
-/// slices with gaps, in ascending order from 4 MiB on, and other orders from 32 MiB on. Contiguous
-/// heads in ascending order need none. The distance is a multiple of the distance from slice to
-/// slice, if that is less than the maximum.
+/// Returns the plan of a tensor that is read. Hardware prefetchers follow contiguous heads in
+/// ascending order, so their plan has no prefetches. The two other cases have some:
+///   - gaps between the rotary slices of heads in ascending order, from 4 MiB on
+///   - the layout [B, H, S, D], from 32 MiB on
+/// The distance is the largest multiple of the distance from slice to slice that is within a limit
+/// of one or two pages, or that limit itself.
 template <Scalar In>
 RotationPlan plan_rotation(const HeadsView<const In>& x, RotarySlice slice) noexcept {
   if (x.empty()) return {};
@@ -167,8 +170,9 @@ POSENC_ALWAYS_INLINE RotationBlock<In, Out> rotation_block(const RotationOperand
           .prefetch_distance = prefetch_distance};
 }
 
-/// Rotates tensors of a single token by m cos and m sin of all pairs. The loop over blocks of
-/// rotate_tensors() would take a tenth of its time. Decoding rotates a token in every layer.
+/// Rotates tensors of one token by given angles, as rotate_tensors() does. A decoder rotates one
+/// token in every layer, and the loop over blocks would take a tenth of the time.
+///   cos, sin: m cos and m sin of all pairs of the slice
 template <class Pairing, Scalar In, Scalar Out>
 POSENC_ALWAYS_INLINE void rotate_token(ListView<RotationOperand<In, Out>> tensors,
                                        RotarySlice slice, const Compute<In>* cos,
@@ -189,12 +193,12 @@ POSENC_ALWAYS_INLINE void rotate_token(ListView<RotationOperand<In, Out>> tensor
   }
 }
 
-/// Rotates tensors of the same batch, sequence and slice by the same angles. This is the loop over
-/// blocks of positions, which calls the kernels of rotation_kernels.hpp. angles(b, s, seq,
-/// first, count, cos, sin) returns m cos and m sin as CosSinRows. It returns pointers to existing
-/// rows, or writes rows to cos and sin [seq, count] and returns pointers to them. It is called
-/// before the kernels, once for all heads and tensors, and once for all batch rows if
-/// `shares_angles`.
+/// Rotates tensors of the same batch, sequence and slice by the same angles, in blocks of at most 16
+/// positions and 128 pairs.
+///   angles: angles(b, s, seq, first, count, cos, sin) returns m cos and m sin of a block as
+///           CosSinRows: pointers to existing rows, or to those that it writes to cos and sin
+///           [seq, count]. A block's angles serve all heads and tensors
+///   shares_angles: the angles do not depend on the batch row, so they may be computed once for all
 template <class Pairing, Device D, Scalar In, Scalar Out, class Angles>
 POSENC_NOINLINE void rotate_tensors(const D& device, ListView<RotationOperand<In, Out>> tensors,
                                     RotarySlice slice, Direction direction, double attention_factor,
