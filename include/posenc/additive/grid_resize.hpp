@@ -89,7 +89,12 @@ inline ResizeAxis checked_resize_axis(const char* function, const char* axis_nam
     fail<ConfigError>(function, "Geometric needs a middle cell, so ", axis_name, " of source and ",
                       "target must be odd but are ", source, " and ", target);
   }
-  return {source, target, config.filter, config.coordinates, config.antialias, step};
+  return {.source = source,
+          .target = target,
+          .filter = config.filter,
+          .coordinates = config.coordinates,
+          .antialias = config.antialias,
+          .step = step};
 }
 
 template <class T>
@@ -142,7 +147,12 @@ GridResize checked_grid_resize(const char* function, const GridResizeConfig& con
   }
   check_grid_table(function, source_name, source_table, *extra_rows, source);
   check_grid_table(function, target_name, target_table, *extra_rows, target);
-  return {config.prefix_tokens, config.suffix_tokens, source, target, rows, cols};
+  return {.prefix = config.prefix_tokens,
+          .suffix = config.suffix_tokens,
+          .source = source,
+          .target = target,
+          .rows = rows,
+          .cols = cols};
 }
 
 /// Checks the two tables of a resize against each other; `in` is read and `out` is written.

@@ -71,8 +71,15 @@ void attention_backward(HeadsView<const std::type_identity_t<T>> q,
                         const AttentionOptions<std::type_identity_t<T>>& options,
                         const Bias& bias = {}, BiasGradient&& bias_gradient = {},
                         AttentionWorkspace* workspace = nullptr, const D& device = {}) {
-  detail::attend_backward_to_tensors<tier::Best, D, T>(
-      device, {q, k, v, out, lse, grad_out, gradients}, options, bias, bias_gradient, workspace);
+  detail::attend_backward_to_tensors<tier::Best, D, T>(device,
+                                                       {.q = q,
+                                                        .k = k,
+                                                        .v = v,
+                                                        .out = out,
+                                                        .lse = lse,
+                                                        .grad_out = grad_out,
+                                                        .gradients = gradients},
+                                                       options, bias, bias_gradient, workspace);
 }
 
 // Diagnostic overload for keys and values of another type than the queries'.

@@ -145,14 +145,15 @@ class PackedGemm {
       load_rows(from, depth, r, loaded, scratch.rows, stride);
       for (Index s = 0; s < loaded; s += strip_rows) {
         const Index strip = (std::min)(strip_rows, loaded - s);
-        for_register_tiles<Tier>(strip, PanelDotKernel<Tier, T, T>{scratch.rows + s * stride,
-                                                                   scratch.columns,
-                                                                   depth,
-                                                                   T{1},
-                                                                   lanes,
-                                                                   scratch.products,
-                                                                   {scratch.columns},
-                                                                   stride - depth});
+        for_register_tiles<Tier>(
+            strip, PanelDotKernel<Tier, T, T>{.rows = scratch.rows + s * stride,
+                                              .panels = scratch.columns,
+                                              .dim = depth,
+                                              .factor = T{1},
+                                              .lanes = lanes,
+                                              .out = scratch.products,
+                                              .ahead = {.next_region = scratch.columns},
+                                              .row_padding = stride - depth});
         for (Index i = 0; i < strip; ++i) store(r + s + i, scratch.products + i * tile_lanes);
       }
     }

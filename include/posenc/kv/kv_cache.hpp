@@ -216,7 +216,10 @@ class KvCache {
                                ranges_.limits().first_kept(end));
     }
     const auto written = [&](Index) {
-      return detail::PendingWrite{sequence, {first, end}, ranges_[sequence], false};
+      return detail::PendingWrite{.sequence = sequence,
+                                  .keys = {first, end},
+                                  .old = ranges_[sequence],
+                                  .preserves_old = false};
     };
     const detail::RaggedBatch runs{{&sequence, 1}, {}, k.seq};
     detail::TokenWrites(function, storage_, runs, written)
@@ -265,7 +268,8 @@ class KvCache {
       storage_.blocks().share(from, to);
     } else {
       // Keys are overwritten last, after every step that can fail.
-      const detail::PendingWrite written{to, range, ranges_[to], false};
+      const detail::PendingWrite written{
+          .sequence = to, .keys = range, .old = ranges_[to], .preserves_old = false};
       const auto copy_tiles = [&](const auto& on, bool overwriting) {
         const Index units = (tiles.end - tiles.begin) * kv_heads();
         detail::parallel_for(on, units, bytes, bytes / 16, [&](Index unit, Index end) {
@@ -306,7 +310,10 @@ class KvCache {
     const detail::KeyRange range = ranges_[sequence];
     const auto keys = detail::changed_keys(device, storage_, sequence, first + count, range.end,
                                            [&](HeadsView<Real> piece, Index) { rotate(piece); });
-    allocate_for_write(function, {sequence, {first, range.end - count}, range, true});
+    allocate_for_write(function, {.sequence = sequence,
+                                  .keys = {first, range.end - count},
+                                  .old = range,
+                                  .preserves_old = true});
     write_changed(keys, sequence, first, range.end - first - count);
     for (Index head = 0; head < kv_heads(); ++head) {
       storage_.move_values(sequence, head, first + count, range.end, first);
@@ -329,7 +336,8 @@ class KvCache {
     const detail::KeyRange range = ranges_[sequence];
     const auto keys =
         detail::changed_keys(device, storage_, sequence, range.begin, range.end, update);
-    allocate_for_write(function, {sequence, range, range, true});
+    allocate_for_write(function,
+                       {.sequence = sequence, .keys = range, .old = range, .preserves_old = true});
     write_changed(keys, sequence, range.begin, range.end - range.begin);
   }
 
@@ -357,8 +365,10 @@ class KvCache {
                       HeadsView<const T> v) {
     const auto written = [&](Index n) {
       const detail::KeyRange& held = ranges_[runs.sequence(n)];
-      return detail::PendingWrite{
-          runs.sequence(n), {held.end, held.end + runs.count(n)}, held, true};
+      return detail::PendingWrite{.sequence = runs.sequence(n),
+                                  .keys = {held.end, held.end + runs.count(n)},
+                                  .old = held,
+                                  .preserves_old = true};
     };
     detail::TokenWrites("KvCache::append", storage_, runs, written).run(device, k, v);
     for (Index n = 0; n < runs.size(); ++n) {

@@ -118,9 +118,11 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
   template <class>
   friend class RotaryCalls;
 
-  static constexpr detail::RotaryCallNames names{"MixedRope::rotate", "MixedRope::rotate_all",
-                                                 "MixedRope::rotate_into", "MixedRope::adjoint",
-                                                 "MixedRope::inverse"};
+  static constexpr detail::RotaryCallNames names{.rotate = "MixedRope::rotate",
+                                                 .rotate_all = "MixedRope::rotate_all",
+                                                 .rotate_into = "MixedRope::rotate_into",
+                                                 .adjoint = "MixedRope::adjoint",
+                                                 .inverse = "MixedRope::inverse"};
 
   static constexpr Index tokens_per_block = 16;
 

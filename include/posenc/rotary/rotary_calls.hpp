@@ -30,12 +30,17 @@ struct RotaryCallNames {
   const char *rotate, *rotate_all, *rotate_into, *adjoint, *inverse;
 };
 /// Names of the calls of a Rope; those of an AnyRope, which calls one, are the same.
-inline constexpr RotaryCallNames rope_call_names{
-    "Rope::rotate", "Rope::rotate_all", "Rope::rotate_into", "Rope::adjoint", "Rope::inverse"};
+inline constexpr RotaryCallNames rope_call_names{.rotate = "Rope::rotate",
+                                                 .rotate_all = "Rope::rotate_all",
+                                                 .rotate_into = "Rope::rotate_into",
+                                                 .adjoint = "Rope::adjoint",
+                                                 .inverse = "Rope::inverse"};
 /// Names of the calls of a RotationTable and of an AnyRotationTable.
-inline constexpr RotaryCallNames table_call_names{
-    "RotationTable::rotate", "RotationTable::rotate_all", "RotationTable::rotate_into",
-    "RotationTable::adjoint", "RotationTable::inverse"};
+inline constexpr RotaryCallNames table_call_names{.rotate = "RotationTable::rotate",
+                                                  .rotate_all = "RotationTable::rotate_all",
+                                                  .rotate_into = "RotationTable::rotate_into",
+                                                  .adjoint = "RotationTable::adjoint",
+                                                  .inverse = "RotationTable::inverse"};
 
 template <Scalar T, std::size_t Count>
 constexpr std::array<RotationOperand<T>, Count> in_place_operands(

@@ -219,43 +219,43 @@ struct ViewLayout {
 
 template <class T>
 ViewLayout layout_of(const HeadsView<T>& x) noexcept {
-  return {{heads_axes.data(), heads_axes.size()},
-          {x.batch, x.seq, x.heads, x.dim},
-          {x.batch_stride, x.seq_stride, x.head_stride, 1},
-          sizeof(T),
-          x.data != nullptr};
+  return {.axes = {heads_axes.data(), heads_axes.size()},
+          .extents = {x.batch, x.seq, x.heads, x.dim},
+          .strides = {x.batch_stride, x.seq_stride, x.head_stride, 1},
+          .element_size = sizeof(T),
+          .has_data = x.data != nullptr};
 }
 template <class T>
 ViewLayout layout_of(const EmbeddingsView<T>& x) noexcept {
-  return {{embeddings_axes.data(), embeddings_axes.size()},
-          {x.batch, x.seq, x.dim},
-          {x.batch_stride, x.seq_stride, 1},
-          sizeof(T),
-          x.data != nullptr};
+  return {.axes = {embeddings_axes.data(), embeddings_axes.size()},
+          .extents = {x.batch, x.seq, x.dim},
+          .strides = {x.batch_stride, x.seq_stride, 1},
+          .element_size = sizeof(T),
+          .has_data = x.data != nullptr};
 }
 template <class T>
 ViewLayout layout_of(const MatrixView<T>& x) noexcept {
-  return {{matrix_axes.data(), matrix_axes.size()},
-          {x.rows, x.cols},
-          {x.row_stride, 1},
-          sizeof(T),
-          x.data != nullptr};
+  return {.axes = {matrix_axes.data(), matrix_axes.size()},
+          .extents = {x.rows, x.cols},
+          .strides = {x.row_stride, 1},
+          .element_size = sizeof(T),
+          .has_data = x.data != nullptr};
 }
 template <class T>
 ViewLayout layout_of(const ScoresView<T>& x) noexcept {
-  return {{scores_axes.data(), scores_axes.size()},
-          {x.batch, x.heads, x.queries, x.keys},
-          {x.batch_stride, x.head_stride, x.query_stride, x.key_stride},
-          sizeof(T),
-          x.data != nullptr};
+  return {.axes = {scores_axes.data(), scores_axes.size()},
+          .extents = {x.batch, x.heads, x.queries, x.keys},
+          .strides = {x.batch_stride, x.head_stride, x.query_stride, x.key_stride},
+          .element_size = sizeof(T),
+          .has_data = x.data != nullptr};
 }
 template <class T>
 ViewLayout layout_of(const LseView<T>& x) noexcept {
-  return {{lse_axes.data(), lse_axes.size()},
-          {x.batch, x.heads, x.queries},
-          {x.batch_stride, x.head_stride, x.query_stride},
-          sizeof(T),
-          x.data != nullptr};
+  return {.axes = {lse_axes.data(), lse_axes.size()},
+          .extents = {x.batch, x.heads, x.queries},
+          .strides = {x.batch_stride, x.head_stride, x.query_stride},
+          .element_size = sizeof(T),
+          .has_data = x.data != nullptr};
 }
 
 /// Returns the largest linear index of an element: its distance from the first element in memory, or

@@ -148,7 +148,11 @@ class LazyRows {
         values_(static_cast<std::size_t>(dim * positions_per_block(dim))) {}
 
   Row operator()(Index b, Index s, Index index) {
-    return {this, b, s, values_.data() + index * dim_, false};
+    return {.rows = this,
+            .b = b,
+            .s = s,
+            .values = values_.data() + index * dim_,
+            .is_computed = false};
   }
 
  private:

@@ -46,7 +46,8 @@ void attend(const ErasedDevice& device, const HeadsView<const T>& q, const Sourc
   const bool can_use_pieces = Schedule::Worker::can_use_pieces && !bias.reads_queries();
   const ForwardStrategy strategy = choose_strategy<Tier>(plan, can_use_pieces, device.numThreads());
   AttentionWorkspace local_workspace;
-  Schedule(device, {plan, strategy, bias, outputs, source})
+  Schedule(device,
+           {.plan = plan, .strategy = strategy, .bias = bias, .outputs = outputs, .source = source})
       .run(arenas_of(memory.workspace == nullptr ? local_workspace : *memory.workspace));
 }
 

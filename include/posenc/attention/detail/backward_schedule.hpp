@@ -286,7 +286,7 @@ class BackwardSchedule {
   /// Replaces scores by probabilities, and computes the gradient of the masked scores.
   void make_gradients(const TileVisibility& seen, bool finite, ThreadState& state) const {
     const Block& block = state.block;
-    const KvTile<Stored> keys{state.keys, state.values};
+    const KvTile<Stored> keys{.keys = state.keys, .values = state.values};
     if (state.scores.has_bias()) {
       for_visible_strips(block, seen, [&](const Strip& strip, const ActiveLanes&) {
         state.scores.compute_products(block, seen, keys, strip);
@@ -311,15 +311,15 @@ class BackwardSchedule {
     const auto add = [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
       const Index dim = state.gradients.query_dim();
       for_register_tiles<Tier>(strip.rows, WeightedSumKernel<Tier, Real, Stored, Weights>{
-                                               state.score_grads.strip_gradients(strip),
-                                               state.key_rows,
-                                               dim,
-                                               dim,
-                                               lanes,
-                                               state.ones,
-                                               state.ones,
-                                               state.gradients.grad_q(strip.first),
-                                               {state.key_rows}});
+                                               .weights = state.score_grads.strip_gradients(strip),
+                                               .values = state.key_rows,
+                                               .stride = dim,
+                                               .dim = dim,
+                                               .lanes = lanes,
+                                               .accumulator_scale = state.ones,
+                                               .tile_scale = state.ones,
+                                               .out = state.gradients.grad_q(strip.first),
+                                               .ahead = {.next_region = state.key_rows}});
     };
     dispatch_skip_weights<SkipWeights::Zero>(finite, add);
   }

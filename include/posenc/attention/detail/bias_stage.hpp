@@ -134,14 +134,15 @@ class BiasStage {
                              const BiasTile<R>& tile) noexcept {
     const AttentionSequence& s = block.sequence();
     const Index query = block.query(tile.first_row);
-    return {s.batch,
-            s.sequence_index,
-            block.head(tile.first_row),
-            s.first_query + query,
-            s.query_offset + query,
-            first_key + tile.first_lane,
-            {block.positions(tile.first_row), static_cast<std::size_t>(tile.queries)},
-            {tile.key_positions, static_cast<std::size_t>(tile.keys)}};
+    return {.batch = s.batch,
+            .sequence = s.sequence_index,
+            .head = block.head(tile.first_row),
+            .first_query = s.first_query + query,
+            .aligned_key = s.query_offset + query,
+            .first_key = first_key + tile.first_lane,
+            .query_positions = {block.positions(tile.first_row),
+                                static_cast<std::size_t>(tile.queries)},
+            .key_positions = {tile.key_positions, static_cast<std::size_t>(tile.keys)}};
   }
 
  private:

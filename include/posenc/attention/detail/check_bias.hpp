@@ -31,9 +31,15 @@ POSENC_COLD void check_bias(const char* function, const ErasedBias<T>& bias,
     const Index step = shape.has_scores() ? 1 : (std::max)(geometry.sequences() - 1, Index{1});
     for (Index n = 0; n < geometry.sequences(); n += step) {
       const AttentionSequence s = geometry.sequence(n);
-      bias.check(function,
-                 TokenSpan{s.batch, s.sequence_index, shape.heads, s.first_query, s.queries,
-                           s.query_offset, geometry.has_query_offset(), s.begin, s.end});
+      bias.check(function, TokenSpan{.batch = s.batch,
+                                     .sequence = s.sequence_index,
+                                     .heads = shape.heads,
+                                     .first_query = s.first_query,
+                                     .queries = s.queries,
+                                     .aligned_key = s.query_offset,
+                                     .has_aligned_key = geometry.has_query_offset(),
+                                     .first_key = s.begin,
+                                     .end_key = s.end});
     }
   }
 }

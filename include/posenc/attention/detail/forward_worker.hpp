@@ -285,7 +285,12 @@ class ForwardWorker {
       for (Index h = 0; h < kv_heads;) {
         const Index count = h + heads <= kv_heads ? heads : 1;
         const Index then = h + 2, next = lane + then / kv_heads * size;
-        work(Piece{h, count, lane, lanes, then % kv_heads, next + size <= end ? next : -1});
+        work(Piece{.head = h,
+                   .heads = count,
+                   .first_lane = lane,
+                   .lanes = lanes,
+                   .next_head = then % kv_heads,
+                   .next_lane = next + size <= end ? next : -1});
         h += count;
       }
     }

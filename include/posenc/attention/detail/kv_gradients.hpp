@@ -51,9 +51,13 @@ class KvGradients {
       const Index first = seen.begin - first_key, count = seen.end - seen.begin;
       const auto sum = [&](const Real* row_weights, const Real* numbers, Index dim, Real* sums) {
         if (dim == 0) return;
-        for_register_tiles<Tier>(count, TransposedSumKernel<Tier, Real, Weights>{
-                                            row_weights + first, numbers, dim, first, panels.data(),
-                                            sums + seen.begin * dim});
+        for_register_tiles<Tier>(
+            count, TransposedSumKernel<Tier, Real, Weights>{.weights = row_weights + first,
+                                                            .x = numbers,
+                                                            .dim = dim,
+                                                            .first_lane = first,
+                                                            .rows = panels.data(),
+                                                            .out = sums + seen.begin * dim});
       };
       sum(weights, rows.grad_out(), value_dim_, values_);
       sum(grad, rows.queries(), key_dim_, keys_);

@@ -258,9 +258,16 @@ class RelativeGradients {
   void add_weighted_rows(bool finite, Index rows, const Real* weights, const Number* numbers,
                          Index dim, const ActiveLanes& lanes, Real* sums) const noexcept {
     const auto add = [&]<SkipWeights W>(std::integral_constant<SkipWeights, W>) {
-      const WeightedSumKernel<Tier, Real, Number, W> kernel{weights, numbers, dim,  dim,      lanes,
-                                                            ones_,   ones_,   sums, {numbers}};
-      for_register_tiles<Tier>(rows, kernel);
+      for_register_tiles<Tier>(
+          rows, WeightedSumKernel<Tier, Real, Number, W>{.weights = weights,
+                                                         .values = numbers,
+                                                         .stride = dim,
+                                                         .dim = dim,
+                                                         .lanes = lanes,
+                                                         .accumulator_scale = ones_,
+                                                         .tile_scale = ones_,
+                                                         .out = sums,
+                                                         .ahead = {.next_region = numbers}});
     };
     dispatch_skip_weights<SkipWeights::Zero>(finite, add);
   }
@@ -271,8 +278,12 @@ class RelativeGradients {
     std::array<PanelRowRange, static_cast<std::size_t>(tile_panels)> all;
     all.fill({0, rows});
     const auto add = [&]<SkipWeights W>(std::integral_constant<SkipWeights, W>) {
-      for_register_tiles<Tier>(count, TransposedSumKernel<Tier, Real, W>{
-                                          weights + first, numbers, dim, first, all.data(), sums});
+      for_register_tiles<Tier>(count, TransposedSumKernel<Tier, Real, W>{.weights = weights + first,
+                                                                         .x = numbers,
+                                                                         .dim = dim,
+                                                                         .first_lane = first,
+                                                                         .rows = all.data(),
+                                                                         .out = sums});
     };
     dispatch_skip_weights<SkipWeights::Zero>(finite, add);
   }

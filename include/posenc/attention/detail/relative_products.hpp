@@ -76,14 +76,14 @@ class RelativeProducts {
       pack(t, panels, shared ? 0 : first_head_ + g);
       const Index first = g * rows_of_head_, rows = rows_of_head_ * (shared ? heads_ : 1);
       const ActiveLanes lanes{0, tile_lanes, panels};
-      for_register_tiles<Tier>(rows,
-                               PanelDotKernel<Tier, Real, Row, Row>{packed_ + first * row_size(),
-                                                                    panels_,
-                                                                    bias_.table.dim,
-                                                                    factor_,
-                                                                    lanes,
-                                                                    out + first * tile_lanes,
-                                                                    {panels_}});
+      for_register_tiles<Tier>(
+          rows, PanelDotKernel<Tier, Real, Row, Row>{.rows = packed_ + first * row_size(),
+                                                     .panels = panels_,
+                                                     .dim = bias_.table.dim,
+                                                     .factor = factor_,
+                                                     .lanes = lanes,
+                                                     .out = out + first * tile_lanes,
+                                                     .ahead = {.next_region = panels_}});
     }
   }
 
@@ -156,15 +156,15 @@ class RelativeKeyProducts {
           table_.row(0, columns_.table_row(t * tile_lanes + c), table_.heads == 1 ? 0 : head),
           table_.dim, packed_ + c * row_size, row_size);
     }
-    for_register_tiles<Tier>(
-        to - from + 1,
-        PanelDotKernel<Tier, Real, S, Row>{packed_ + from * row_size,
-                                           keys,
-                                           table_.dim,
-                                           factor_,
-                                           ActiveLanes{begin, end, panel_mask_of(begin, end - 1)},
-                                           products_ + (slot * tile_lanes + from) * tile_keys,
-                                           {keys}});
+    for_register_tiles<Tier>(to - from + 1,
+                             PanelDotKernel<Tier, Real, S, Row>{
+                                 .rows = packed_ + from * row_size,
+                                 .panels = keys,
+                                 .dim = table_.dim,
+                                 .factor = factor_,
+                                 .lanes = {begin, end, panel_mask_of(begin, end - 1)},
+                                 .out = products_ + (slot * tile_lanes + from) * tile_keys,
+                                 .ahead = {.next_region = keys}});
   }
 
   /// Adds products to scores [P::width queries, P::width keys], starting at key `lane`. The keys of

@@ -121,7 +121,12 @@ class RelativeStage {
       low = (std::min)(low, first);
       high = (std::max)(high, first);
     }
-    ColumnAccess access{is_contiguous, false, 0, 0, columns_.count(), -1};
+    ColumnAccess access{.is_contiguous = is_contiguous,
+                        .has_gaps = false,
+                        .min_offset = 0,
+                        .max_offset = 0,
+                        .first = columns_.count(),
+                        .last = -1};
     if (is_contiguous) {
       access.min_offset = static_cast<Index>(low);
       access.max_offset = static_cast<Index>(high) + keys_of(tile) - 1;

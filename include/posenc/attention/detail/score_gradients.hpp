@@ -51,13 +51,13 @@ class ScoreGradients {
                bool isolates_nonfinite, Real* scores) const noexcept {
     using P = Pack<Real, Tier>;
     for_register_tiles<Tier>(strip.rows, PanelDotKernel<Tier, Real, S, typename Block::Row>{
-                                             rows.packed_grad_out(strip.first),
-                                             value_panels,
-                                             value_dim,
-                                             Real{1},
-                                             lanes,
-                                             strip_gradients(strip),
-                                             {value_panels}});
+                                             .rows = rows.packed_grad_out(strip.first),
+                                             .panels = value_panels,
+                                             .dim = value_dim,
+                                             .factor = Real{1},
+                                             .lanes = lanes,
+                                             .out = strip_gradients(strip),
+                                             .ahead = {.next_region = value_panels}});
     for (Index i = 0; i < strip.rows; ++i) {
       compute_probabilities(lanes, rows.lse(strip.first + i), isolates_nonfinite,
                             scores + i * tile_keys);

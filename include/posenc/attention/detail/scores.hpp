@@ -76,7 +76,9 @@ class Scores {
                                              .factor = plan_.scale,
                                              .lanes = lanes,
                                              .out = strip_scores(strip),
-                                             .ahead = {keys.values, is_cached, keys.is_stored},
+                                             .ahead = {.next_region = keys.values,
+                                                       .is_cached = is_cached,
+                                                       .is_stored = keys.is_stored},
                                              .row_padding = block.row_padding()});
   }
   /// Applies what follows the products: temperature, and a soft cap that comes before the bias.
@@ -172,8 +174,12 @@ class Scores {
       const Index queries = block.rows() / group;
       const MatrixView<const Real> head_gradients{grad + i * tile_keys + begin, queries, keys,
                                                   group * tile_keys};
-      const BiasTile<const Real> tile{
-          i, queries, begin, keys, key_positions + begin, head_gradients};
+      const BiasTile<const Real> tile{.first_row = i,
+                                      .queries = queries,
+                                      .first_lane = begin,
+                                      .keys = keys,
+                                      .key_positions = key_positions + begin,
+                                      .scores = head_gradients};
       add(bias_.query_tile(of_gradient, bias_.tokens_of(block, seen.first_key(), tile), panels),
           head_gradients);
     }
@@ -201,7 +207,13 @@ class Scores {
       const Index r = rows.first + i, queries = (rows.rows - i + group - 1) / group;
       const MatrixView<Real> scores{scores_ + r * tile_keys + begin, queries, keys,
                                     group * tile_keys};
-      bias_.add(block, first_key, tile, {r, queries, begin, keys, key_positions + begin, scores});
+      bias_.add(block, first_key, tile,
+                {.first_row = r,
+                 .queries = queries,
+                 .first_lane = begin,
+                 .keys = keys,
+                 .key_positions = key_positions + begin,
+                 .scores = scores});
     }
   }
 

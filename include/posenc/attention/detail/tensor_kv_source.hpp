@@ -93,7 +93,8 @@ class TensorKvSource {
     const S* const rows = v_.row(s.batch, s.first_key + seen.begin, head);
     if constexpr (std::is_same_v<S, Stored>) {
       if (v_.dim % value_padding == 0) {
-        return {nullptr, rows, v_.seq_stride, false, next};
+        return {
+            .values = rows, .value_stride = v_.seq_stride, .finite = false, .prefetch_hint = next};
       }
     }
     const Index stride = padded_value_dim(v_.dim), count = seen.end - seen.begin;
@@ -102,7 +103,10 @@ class TensorKvSource {
     }
     const bool finite =
         pack_values<Tier>(rows, v_.seq_stride, count, v_.dim, scratch.values, stride);
-    return {nullptr, scratch.values, stride, finite, scratch.values};
+    return {.values = scratch.values,
+            .value_stride = stride,
+            .finite = finite,
+            .prefetch_hint = scratch.values};
   }
 
   /// Returns a packed tile. Keys outside `seen`, which lies within the tile, are not read.
@@ -110,7 +114,11 @@ class TensorKvSource {
                       const Scratch& scratch) const noexcept {
     pack_tile_panels<Tier>(k_, s, head, tile, seen, scratch.keys);
     const bool finite = pack_tile_rows<Tier>(v_, s, head, tile, seen, scratch.values);
-    return {scratch.keys, scratch.values, padded_value_dim(v_.dim), finite, scratch.keys};
+    return {.keys = scratch.keys,
+            .values = scratch.values,
+            .value_stride = padded_value_dim(v_.dim),
+            .finite = finite,
+            .prefetch_hint = scratch.keys};
   }
 
  private:

@@ -93,7 +93,12 @@ void parallel_for_chunks(const D& device, const RaggedBatch& runs, Index heads, 
       const Index key = (std::max)(first, tile * tile_keys);
       const Index count = (std::min)(first + runs.count(n), (tile + 1) * tile_keys) - key;
       if (count > 0)
-        visit(TokenChunk{n, head, chunk_heads, key, runs.first(n) + key - first, count});
+        visit(TokenChunk{.run = n,
+                         .head = head,
+                         .heads = chunk_heads,
+                         .key = key,
+                         .first = runs.first(n) + key - first,
+                         .count = count});
       unit += chunk_heads;
     }
   });

@@ -95,10 +95,16 @@ class MultiHeadBackward {
                                                     .v = grad_.v,
                                                     .additive = gradients_.additive,
                                                     .sinks = gradients_.sinks};
-    attend_backward_to_tensors<tier::Best, D, T>(
-        device_,
-        {heads.q, heads.k, heads.v, heads.mixed, pass_.lse, grad_.mixed, attention_gradients},
-        pass_.options, module_.bias(), gradients_.bias, workspace_, internal);
+    attend_backward_to_tensors<tier::Best, D, T>(device_,
+                                                 {.q = heads.q,
+                                                  .k = heads.k,
+                                                  .v = heads.v,
+                                                  .out = heads.mixed,
+                                                  .lse = pass_.lse,
+                                                  .grad_out = grad_.mixed,
+                                                  .gradients = attention_gradients},
+                                                 pass_.options, module_.bias(), gradients_.bias,
+                                                 workspace_, internal);
     backprop_rotation();
     backprop_norms();
     backpropagate(module_.output_projection, tokens(heads.mixed), grad_out_, {},
