@@ -73,7 +73,8 @@ TEMPLATE_LIST_TEST_CASE("BiasStage: a strip's bias is that of a head's tile",
     const Stage stage({1, 6, 2, 21, 300, 4, 4}, {.causal = posenc::Causal::BottomRight});
     posenc::detail::ScratchArenas arenas;
     auto all = stage.all(arenas, bias);
-    all.block.load_queries(stage.sequence(), 1, 0, stage.queries());
+    all.block.load_queries(
+        {.sequence = stage.sequence(), .first_kv_head = 1, .queries = stage.queries()});
     all.bias.begin(all.block);
     std::vector<double> memory(static_cast<std::size_t>(tile_keys));
     for (Index tile = 0; tile < stage.tiles(); ++tile) {
@@ -132,7 +133,8 @@ TEMPLATE_LIST_TEST_CASE("BiasStage: a TokenBias gets the tokens of its strip",
   const OfTokens of_tokens{&asked};
   const posenc::detail::ErasedBias<T> bias(of_tokens);
   auto all = stage.all(arenas, bias);
-  all.block.load_queries(stage.sequence(), 1, 3, 7);
+  all.block.load_queries(
+      {.sequence = stage.sequence(), .first_kv_head = 1, .first_query = 3, .queries = 7});
   std::vector<double> positions{250, 251, 252};
   std::vector<T> scores(static_cast<std::size_t>(all.block.rows() * tile_keys));
   // Adds the bias of the second head, starting at the block's third query.

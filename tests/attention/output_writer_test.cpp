@@ -43,7 +43,7 @@ TEMPLATE_LIST_TEST_CASE("outputs: are weighted values over sums", "[attention][o
       return All{Block(stage.plan, stage.rows(), c),
                  SoftmaxState<T>::allocate(c, stage.rows(), padded)};
     });
-    all.block.load_queries(stage.sequence(), 0, 0, queries);
+    all.block.load_queries({.sequence = stage.sequence(), .queries = queries});
     all.sums.clear(stage.rows(), padded);
     // Sums are powers of two, so that quotients are exact. Row 4 has no visible key, and row 5's
     // values are -0.

@@ -59,7 +59,11 @@ TEMPLATE_LIST_TEST_CASE("QueryBlock: rows are its queries, head by head", "[atte
   Block block =
       allocate_from(arenas, [&](ArenaAllocator& c) { return Block(stage.plan, stage.rows(2), c); });
   const Index count = GENERATE(13, 29), first = 4, group = 2;
-  block.load_queries(stage.sequence(), 1, first, count, 2);
+  block.load_queries({.sequence = stage.sequence(),
+                      .first_kv_head = 1,
+                      .kv_heads = 2,
+                      .first_query = first,
+                      .queries = count});
   REQUIRE(block.rows() == 2 * count * group);
   REQUIRE(block.rows_per_kv_head() == count * group);
   CHECK(block.first_head() == 2);
@@ -108,7 +112,7 @@ TEMPLATE_LIST_TEST_CASE("QueryBlock: visible part of a tile", "[attention][row_b
     posenc::detail::ScratchArenas arenas;
     Block block = allocate_from(
         arenas, [&](ArenaAllocator& c) { return Block(stage.plan, stage.rows(), c); });
-    block.load_queries(stage.sequence(), 0, 0, stage.queries());
+    block.load_queries({.sequence = stage.sequence(), .queries = stage.queries()});
     std::vector<std::vector<ActiveLanes>> memory;
     for (const TileVisibility& seen : tiles_of(stage, block, memory)) {
       bool right = true, all_rows = true;
@@ -154,7 +158,12 @@ TEMPLATE_LIST_TEST_CASE("QueryBlock: rows that kernels can read stay in the tens
     posenc::detail::ScratchArenas arenas;
     Block block = allocate_from(
         arenas, [&](ArenaAllocator& c) { return Block(stage.plan, stage.rows(), c); });
-    block.load_queries(stage.sequence(), 1, 2, trial.queries, trial.kv_heads, RowsInPlace::Padded);
+    block.load_queries({.sequence = stage.sequence(),
+                        .first_kv_head = 1,
+                        .kv_heads = trial.kv_heads,
+                        .first_query = 2,
+                        .queries = trial.queries},
+                       RowsInPlace::Padded);
     const auto& q = stage.plan.q;
     CHECK((block.packed(0) == q.row(0, 2, block.head(0))) == trial.stays);
     bool right = true;

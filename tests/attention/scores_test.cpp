@@ -81,7 +81,7 @@ TEMPLATE_LIST_TEST_CASE("scores: of a block equal the reference", "[attention][s
 
   const AttentionSequence sequence = stage.sequence();
   for (Index kv = 0; kv < kv_heads; ++kv) {
-    all.block.load_queries(sequence, kv, 0, queries);
+    all.block.load_queries({.sequence = sequence, .first_kv_head = kv, .queries = queries});
     for (Index tile = 0; tile < stage.tiles(); ++tile) {
       const TileVisibility seen = all.block.visibility_of(tile, all.lanes);
       REQUIRE(!seen.keys.empty());
@@ -90,9 +90,10 @@ TEMPLATE_LIST_TEST_CASE("scores: of a block equal the reference", "[attention][s
           sequence, seen.first_key(), seen.keys.end - seen.first_key(), all.run_of_positions);
       calls = rows_of_calls = 0;
       all.block.for_strips([&](const Strip& strip) {
-        if (!Block::active_lanes(seen, strip).empty()) {
-          all.scores.compute_products(all.block, seen, of_tile, strip);
-        }
+        const auto active = Block::active_lanes(seen, strip);
+        if (active.empty()) return;
+        all.scores.multiply(all.block, of_tile, strip, active, false);
+        all.scores.apply_pre_bias_epilogue(all.block, seen, strip);
       });
       all.scores.add_bias(all.block, seen, of_tile, key_positions);
       // All queries of a head are in one call if they see the same keys.

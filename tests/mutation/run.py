@@ -77,7 +77,7 @@ def read_results():
 def write_results(folders, survivors):
     lines = [
         "# Renewed by tests/mutation/run.py; README.md says what it means.",
-        "# folder, drawn, judged, killed, equivalent, survived, score in %, date, commit",
+        "# folder, drawn, tested, killed, equivalent, survived, score in %, date, commit",
     ]
     lines += ["\t".join(["folder", folder, *folders[folder]]) for folder in sorted(folders)]
     lines += [f"survivor\t{name}" for folder in sorted(survivors) for name in sorted(survivors[folder])]
@@ -254,7 +254,7 @@ def groups_of(cases):
         yield group
 
 
-def judge(number, cases, folder):
+def outcome_of(number, cases, folder):
     """Returns killed, survived, uncovered or impossible: by the folder's programs alone, which a sample builds as well."""
     own = tuple(f"/test_{p}" for p in PROGRAMS[folder])
     cases = [case for case in cases if case[1].endswith(own)]
@@ -337,33 +337,33 @@ def main():
             if arguments.survivors and state.get(name) in ("killed", "impossible"):
                 outcome[name] = state[name]
                 continue
-            state[name] = outcome[name] = judge(number, reached.get(number, []), folder)
+            state[name] = outcome[name] = outcome_of(number, reached.get(number, []), folder)
             if outcome[name] in ("survived", "uncovered") and name not in equivalent:
                 log(f"{outcome[name]}: {name}  ({point.file}:{point.line}, POSENC_MUTANT={number})")
         state_file.write_text(json.dumps(state))
         log(f"{folder}: {len(outcome)} mutants in {time.monotonic() - start:.0f} s")
-        mine = {n: o for n, o in outcome.items() if o != "impossible"}
-        alive = [n for n, o in mine.items() if o in ("survived", "uncovered")]
-        left = [n for n in alive if n not in equivalent]
-        killed = len(mine) - len(alive)
-        judged = len(mine) - (len(alive) - len(left))
-        score = 100 * killed / judged if judged else 100.0
-        log(f"{folder}: {len(drawn[folder])} drawn, {len(mine)} judged, {killed} killed, {len(alive) - len(left)} equivalent, "
-            f"{len(left)} survived: {score:.1f} %")
-        stale = [n for n in equivalent if mine.get(n) == "killed"]
+        tested = {n: o for n, o in outcome.items() if o != "impossible"}
+        undetected = [n for n, o in tested.items() if o in ("survived", "uncovered")]
+        survivors = [n for n in undetected if n not in equivalent]
+        killed, num_equivalent = len(tested) - len(undetected), len(undetected) - len(survivors)
+        killable = len(tested) - num_equivalent
+        score = 100 * killed / killable if killable else 100.0
+        log(f"{folder}: {len(drawn[folder])} drawn, {len(tested)} tested, {killed} killed, {num_equivalent} equivalent, "
+            f"{len(survivors)} survived: {score:.1f} %")
+        stale = [n for n in equivalent if tested.get(n) == "killed"]
         for name in stale:
             log(f"listed as equivalent, but killed: {name}")
         if arguments.sample:
-            new = [n for n in left if n not in old_survivors[folder]]
+            new = [n for n in survivors if n not in old_survivors[folder]]
             for name in new:
                 log(f"NEW SURVIVOR: {name}")
             failed = failed or bool(new) or bool(stale)
         else:
             commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
             results, old_survivors = read_results()
-            results[folder] = [str(len(drawn[folder])), str(len(mine)), str(killed), str(len(alive) - len(left)), str(len(left)),
+            results[folder] = [str(len(drawn[folder])), str(len(tested)), str(killed), str(num_equivalent), str(len(survivors)),
                              f"{score:.1f}", datetime.date.today().isoformat(), commit]
-            old_survivors[folder] = left
+            old_survivors[folder] = survivors
             write_results(results, old_survivors)
     return 1 if failed else 0
 

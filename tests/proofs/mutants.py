@@ -67,8 +67,8 @@ def notices(mutant, folder):
         raise SystemExit(f"no theorem has the words {theorem_words!r}")
     headers = theorems.Headers(folder)
     promised = theorems.promises(headers)
-    judged = [prove.judge(theorem, headers, promised) for theorem in chosen]
-    said = [text.partition(": ")[2].splitlines()[0] for holds, text in judged if not holds]
+    verdicts = [prove.judge(theorem, headers, promised) for theorem in chosen]
+    said = [text.partition(": ")[2].splitlines()[0] for holds, text in verdicts if not holds]
     copied.write_text(text)
     return said[0] if said else None
 

@@ -235,10 +235,10 @@ class Mutation:
     def __init__(self):
         self.rows = [line.split("\t")[1:] for line in RESULTS.read_text().splitlines() if line.startswith("folder\t")]
         self.killed = sum(int(row[3]) for row in self.rows)
-        self.judged = sum(int(row[2]) - int(row[4]) for row in self.rows)
+        self.killable = sum(int(row[2]) - int(row[4]) for row in self.rows)
 
     def score(self):
-        return share(self.killed, self.judged)
+        return share(self.killed, self.killable)
 
 
 class Accuracy:
@@ -281,8 +281,8 @@ def mutation_section(record):
     yield "The headers are changed in one place at a time; a test must fail. [Method](mutation/README.md)."
     yield "[Survivors](mutation/RESULTS) and [equivalent mutants](mutation/EQUIVALENT) are listed by name."
     yield ""
-    rows = [[folder, judged, killed, equivalent, survived, score, date, at]
-            for folder, _, judged, killed, equivalent, survived, score, date, at in mutation.rows]
+    rows = [[folder, tested, killed, equivalent, survived, score, date, at]
+            for folder, _, tested, killed, equivalent, survived, score, date, at in mutation.rows]
     yield from table(["folder", ">mutants", ">killed", ">equivalent", ">survived", ">score in %", "date", "commit"], rows)
     missing = [folder for folder in FOLDERS if folder not in [row[0] for row in mutation.rows]]
     if missing:
@@ -435,7 +435,7 @@ def refusals_section(record):
 def headlines(record):
     """Yields the four numbers of the README: name of the claim, number, what it counts."""
     mutation, accuracy, coverage, fuzz = Mutation(), Accuracy(record), Coverage(record), Fuzz(record)
-    yield "mutation_score", f"{mutation.score()} %", f"of {grouped(mutation.judged)} changes of the code are noticed by a test"
+    yield "mutation_score", f"{mutation.score()} %", f"of {grouped(mutation.killable)} changes of the code are noticed by a test"
     if accuracy.rows:
         number = f"{accuracy.inputs / 1e9:.0f} billion" if accuracy.inputs >= 1e9 else f"{accuracy.inputs / 1e6:.0f} million"
         yield "accuracy_results", number, \

@@ -108,7 +108,7 @@ class ForgetGates {
   ///   Throws: ShapeError, also if a token is not stored
   void copy_sums(Index sequence, Index first, EmbeddingsView<double> sums) const {
     constexpr auto function = "ForgetGates::copy_sums";
-    check_tokens(function, sequence, first, check_sums(function, sums));
+    check_tokens(function, sequence, first, checked_token_count(function, sums));
     detail::check_output(function, "sums", sums);
     for (Index t = 0; t < sums.seq; ++t) {
       std::copy_n(row(at(sequence), first + t), heads_, sums.row(0, t));
@@ -122,7 +122,7 @@ class ForgetGates {
   void restore(Index sequence, Index first, EmbeddingsView<const double> sums) {
     constexpr auto function = "ForgetGates::restore";
     check_sequence(function, sequence);
-    const Index count = check_sums(function, sums);
+    const Index count = checked_token_count(function, sums);
     if (first < 0 || static_cast<double>(first) + static_cast<double>(count) > max_numbers) {
       detail::fail<ShapeError>(function,
                                "token indices must lie between 0 and 2^53, but the first is ",
@@ -272,9 +272,9 @@ class ForgetGates {
     }
   }
 
-  /// Checks the view and returns its number of tokens.
+  /// Checks a view of sums, and returns its number of tokens.
   template <class T>
-  Index check_sums(const char* function, const EmbeddingsView<T>& sums) const {
+  Index checked_token_count(const char* function, const EmbeddingsView<T>& sums) const {
     detail::check_extents(function, "sums", sums);
     if (sums.batch != 1 || sums.dim != heads_) {
       detail::fail<ShapeError>(function, "sums ", sums.extents(), " must be [1, n, ", heads_, "]");

@@ -49,8 +49,8 @@ struct SoftmaxState {
   }
 };
 
-/// Merges maxima and sums of a tile into those of stats_rows rows. Returns the factors by which
-/// both outputs must be multiplied before they are added.
+/// Merges maxima and sums of a tile into those of stats_rows rows. Writes the factors by which both
+/// outputs must be multiplied before they are added.
 /// A tile without visible keys has maximum -inf and sum 0, and changes no bit.
 template <class Tier, class Real>
 void update_softmax_stats(const Real* tile_max, const Real* tile_sum, Real* row_max, Real* sum,
@@ -88,11 +88,12 @@ Real row_maximum(const ActiveLanes& lanes, const Real* scores) noexcept {
   return maximum(high);
 }
 
-/// Replaces scores by exp(score - row_max) and returns their sum. A backward pass gives the
-/// log-sum-exp of the row in place of its maximum.
+/// Replaces a row's scores by exp(score - subtracted) and returns the sum of these weights. Softmax
+/// subtracts the row maximum, and its backward pass the log-sum-exp, which gives probabilities.
 ///   marks: writes masked_weight for masked keys, to distinguish them from a probability of 0
 template <class Tier, class Real>
-Real exponentiate(const ActiveLanes& lanes, Real row_max, bool marks, Real* scores) noexcept {
+Real exponentiate_and_sum(const ActiveLanes& lanes, Real subtracted, bool marks,
+                          Real* scores) noexcept {
   using P = Pack<Real, Tier>;
   bool hidden[tile_keys];
   if (marks) {
@@ -102,7 +103,7 @@ Real exponentiate(const ActiveLanes& lanes, Real row_max, bool marks, Real* scor
     }
   }
   // Without a finite score, -inf - -inf would be NaN.
-  const P top = P::broadcast((std::max)(row_max, std::numeric_limits<Real>::lowest()));
+  const P top = P::broadcast((std::max)(subtracted, std::numeric_limits<Real>::lowest()));
   P total = P::zero();
   for_active_vectors<P>(lanes, scores, [&](Real* p) {
     const P e = exp_nonpositive(P::load(p) - top);
@@ -139,7 +140,7 @@ void exponentiate_strip(const ActiveLanes& lanes, Index rows, bool marks, Real* 
     row_max[i] = row_maximum<Tier>(lanes, scores + i * tile_keys);
   }
   for (Index i = 0; i < rows; ++i) {
-    sums[i] = exponentiate<Tier>(lanes, row_max[i], marks, scores + i * tile_keys);
+    sums[i] = exponentiate_and_sum<Tier>(lanes, row_max[i], marks, scores + i * tile_keys);
   }
 }
 

@@ -67,13 +67,13 @@ class CacheKvSource {
   std::span<const Index> sequences_;
 };
 
-/// Checks a call over a cache and returns the length of its longest sequence.
+/// Checks the tensors and sequences of a call over a cache.
 ///   Cache:  a KvCache
 ///   Throws: ShapeError, ConfigError
 template <Scalar T, class Cache>
-Index check_cache(const char* function, const HeadsView<const T>& q, const Cache& cache,
-                  std::span<const Index> sequences, const HeadsView<T>& out,
-                  const AttentionOptions<T>& options) {
+void check_cache(const char* function, const HeadsView<const T>& q, const Cache& cache,
+                 std::span<const Index> sequences, const HeadsView<T>& out,
+                 const AttentionOptions<T>& options) {
   check_extents(function, "q", q);
   check_extents(function, "out", out);
   if (q.dim != cache.head_dim() || q.heads % cache.kv_heads() != 0) {
@@ -95,15 +95,20 @@ Index check_cache(const char* function, const HeadsView<const T>& q, const Cache
     fail<ShapeError>(function, "sequences must have one entry for each of the ", q.batch,
                      " batch rows but has ", sequences.size());
   }
-  Index longest = 0;
   for (const Index sequence : sequences) {
     if (sequence < 0 || sequence >= cache.sequences()) {
       fail<ShapeError>(function, "sequences must lie within the cache's ", cache.sequences(),
                        " but one is ", sequence);
     }
-    longest = (std::max)(longest, cache.length(sequence));
   }
-  return longest;
+}
+
+/// Returns the number of keys of the longest of some sequences.
+template <class Cache>
+Index max_length(const Cache& cache, std::span<const Index> sequences) {
+  Index length = 0;
+  for (const Index sequence : sequences) length = (std::max)(length, cache.length(sequence));
+  return length;
 }
 
 /// Throws ShapeError if a sequence has no key for its queries, or fewer keys than queries under
@@ -130,10 +135,10 @@ void attend_to_cache_erased(const ErasedDevice& device, const HeadsView<const T>
                             const HeadsView<T>& out, const AttentionOptions<T>& options,
                             const ErasedBias<T>& bias, const AttentionMemory<T>& memory,
                             const InternalOptions& internal) {
-  const Index longest = check_cache<T>(internal.function, q, cache, sequences, out, options);
+  check_cache<T>(internal.function, q, cache, sequences, out, options);
   check_cached_keys<T>(internal.function, q, cache, sequences, options);
-  attend<Tier>(device, q, CacheKvSource<S>(cache, sequences), longest, cache.value_dim(), out,
-               options, bias, memory, internal);
+  attend<Tier>(device, q, CacheKvSource<S>(cache, sequences), max_length(cache, sequences),
+               cache.value_dim(), out, options, bias, memory, internal);
 }
 
 #define POSENC_DETAIL_ATTEND_TO_CACHE(EXTERN, T, S)                                              \

@@ -246,7 +246,7 @@ class MultiHeadAttention : detail::ModuleDiagnostics {
     const Heads heads = lay_out(workspace, {x, x, x});
     detail::project(device, workspace.attention_, *this, Inputs{x, x, x}, positions, positions,
                     {heads.q, heads.k}, heads);
-    (void)detail::check_cache<T>(forward_name, heads.q, cache, sequences, heads.mixed, options);
+    detail::check_cache<T>(forward_name, heads.q, cache, sequences, heads.mixed, options);
     const detail::RaggedBatch runs{sequences, options.cu_seqlens_q, x.seq};
     if (reads_key_positions(options, positions) && !options.key_positions) {
       detail::check_key_numbers(positions, cache, runs);

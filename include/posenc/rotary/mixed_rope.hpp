@@ -147,22 +147,22 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
     const bool shared = positions.batch() == 1;
     const Index rows = shared ? Index{x.batch} : 1;  // batch rows that share one set of angles
     const double bytes = static_cast<double>(x.heads * slice_.pairs * 2) * sizeof(In);
-    detail::parallel_for(
-        device, shared ? Index{x.seq} : x.batch * x.seq, bytes * static_cast<double>(rows),
-        bytes / 2, [&](Index unit, Index unit_end) {
-          detail::MixedAngles angles(config_.axes, slice_.pairs);
-          while (unit < unit_end) {
-            const Index b = shared ? 0 : unit / x.seq, s = unit - b * x.seq;
-            const Index seq =
-                angles.add_tokens(positions, b, s, (std::min)(Index{x.seq}, s + unit_end - unit));
-            rotate_tokens(tensors, direction, angles, b, rows, s, seq);
-            for (const detail::RotationOperand<In, Out>& operand : tensors) {
-              if (!detail::share_data(operand.in, operand.out))
-                detail::copy_unrotated(operand, b, rows, s, seq, slice_);
-            }
-            unit += seq;
-          }
-        });
+    detail::parallel_for(device, shared ? Index{x.seq} : x.batch * x.seq,
+                         bytes * static_cast<double>(rows), bytes / 2,
+                         [&](Index unit, Index unit_end) {
+                           detail::MixedAngles angles(config_.axes, slice_.pairs);
+                           while (unit < unit_end) {
+                             const Index b = shared ? 0 : unit / x.seq, s = unit - b * x.seq;
+                             const Index seq = angles.register_tokens(
+                                 positions, b, s, (std::min)(Index{x.seq}, s + unit_end - unit));
+                             rotate_tokens(tensors, direction, angles, b, rows, s, seq);
+                             for (const detail::RotationOperand<In, Out>& operand : tensors) {
+                               if (!detail::share_data(operand.in, operand.out))
+                                 detail::copy_unrotated(operand, b, rows, s, seq, slice_);
+                             }
+                             unit += seq;
+                           }
+                         });
   }
 
   /// Rotates the tokens registered in `angles`, in batch rows [b, b + rows).

@@ -89,7 +89,7 @@ struct AttentionPlan {
         kv_heads(call.kv_heads),
         group(kv_heads == 0 ? 1 : q.heads / kv_heads),
         is_backward(call.is_backward),
-        scale(checked_settings(call)),
+        scale(scale_after_checks(call)),
         geometry(function, options, shape, call.stored_keys,
                  positions_of(options, call.internal.positions)),
         masks(function, options, shape, geometry),
@@ -107,14 +107,14 @@ struct AttentionPlan {
   AttentionPlan& operator=(const AttentionPlan&) = delete;
 
  private:
-  /// Checks all settings except geometry and masks. Returns the scale.
-  Real checked_settings(const AttentionCall<T>& call) const {
-    const double factor =
+  /// Returns the scale, after checks of all settings except geometry and masks.
+  Real scale_after_checks(const AttentionCall<T>& call) const {
+    const double scale_in_double =
         checked_scale<T>(function, options, call.internal.encoding_multiplier, q.dim);
     check_options<T>(function, options, shape);
     check_probabilities(function, options.probabilities, call.has_bfloat16_values);
     check_memory<T>(function, options, call.memory, shape);
-    return static_cast<Real>(factor);
+    return static_cast<Real>(scale_in_double);
   }
 };
 

@@ -20,7 +20,6 @@
 #include <posenc/kernels/tile.hpp>
 #include <posenc/kernels/weighted_sum_kernel.hpp>
 #include <posenc/tensor/detail/erased_device.hpp>
-#include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/scalar.hpp>
 
 #include <algorithm>
@@ -94,8 +93,9 @@ class BackwardSchedule {
         });
       }
     };
-    parallel_for(device_, threads, 0, estimated_cycles() / static_cast<double>(threads),
-                 run_blocks);
+    const double cycles = estimated_cycles() / static_cast<double>(threads);
+    device_.parallelFor(threads, {.bytes_read = 0, .bytes_written = 0, .cycles = cycles},
+                        run_blocks);
   }
 
  private:
@@ -172,8 +172,10 @@ class BackwardSchedule {
                  const KvGradients<Tier, T>& sums) {
     const AttentionSequence& s = task.head->sequence;
     const Index first = task.block * queries_per_block_;
-    state.block.load_queries(s, task.head->kv_head, first,
-                             (std::min)(queries_per_block_, s.queries - first));
+    state.block.load_queries({.sequence = s,
+                              .first_kv_head = task.head->kv_head,
+                              .first_query = first,
+                              .queries = (std::min)(queries_per_block_, s.queries - first)});
     state.gradients.load_rows(state.block);
     state.scores.begin(state.block);
     std::fill_n(state.mask_row_sums, state.block.rows(), Real{0});
@@ -215,7 +217,7 @@ class BackwardSchedule {
     const TileVisibility seen = block.visibility_of(tile, state.lanes);
     if (seen.keys.empty()) return;
     const bool finite = pack_tile(task, tile, seen, state);
-    make_gradients(seen, finite, state);
+    compute_score_gradients(seen, finite, state);
     if (call_.mask.is_present()) {
       BackwardQueue::wait_for_earlier_blocks(task, tile);
       call_.mask.add(block, seen, state.score_grads.all(), state.mask_row_sums);
@@ -284,13 +286,15 @@ class BackwardSchedule {
   }
 
   /// Replaces scores by probabilities, and computes the gradient of the masked scores.
-  void make_gradients(const TileVisibility& seen, bool finite, ThreadState& state) const {
+  void compute_score_gradients(const TileVisibility& seen, bool finite, ThreadState& state) const {
     const Block& block = state.block;
     const KvTile<Stored> keys{.keys = state.keys, .values = state.values};
+    const auto multiply = [&](const Strip& strip, const ActiveLanes& lanes) {
+      state.scores.multiply(block, keys, strip, lanes, !block.is_first_of_kv_head(strip));
+      state.scores.apply_pre_bias_epilogue(block, seen, strip);
+    };
     if (state.scores.has_bias()) {
-      for_visible_strips(block, seen, [&](const Strip& strip, const ActiveLanes&) {
-        state.scores.compute_products(block, seen, keys, strip);
-      });
+      for_visible_strips(block, seen, multiply);
       state.scores.add_bias(block, seen, keys, state.key_positions);
     }
     block.for_strips([&](const Strip& strip) {
@@ -299,7 +303,7 @@ class BackwardSchedule {
         state.score_grads.clear(strip, state.scores.strip_scores(strip));
         return;
       }
-      if (!state.scores.has_bias()) state.scores.compute_products(block, seen, keys, strip);
+      if (!state.scores.has_bias()) multiply(strip, lanes);
       state.scores.apply_post_bias_epilogue(block, seen, strip);
       state.score_grads.compute(block, state.gradients, strip, lanes, state.values, call_.v.dim,
                                 !finite, state.scores.strip_scores(strip));

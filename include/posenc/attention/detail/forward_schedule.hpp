@@ -5,11 +5,11 @@
 #include <posenc/attention/detail/attention_plan.hpp>
 #include <posenc/attention/detail/forward_strategy.hpp>
 #include <posenc/attention/detail/forward_worker.hpp>
+#include <posenc/attention/detail/query_block.hpp>
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/softmax.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/tensor/detail/erased_device.hpp>
-#include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/scalar.hpp>
 
 #include <algorithm>
@@ -34,15 +34,15 @@ class ForwardSchedule {
 
   void run(ScratchArenas& workspace) const {
     const Index threads = device_.numThreads();
-    const Index blocks = strategy_.blocks, num_splits = strategy_.split_tiles;
+    const Index blocks = strategy_.blocks, split_k_tiles = strategy_.split_k_tiles;
     ArenaAllocator measure(nullptr);
     (void)Worker(call_, measure);
     const std::size_t state_bytes = measure.bytes_used();
-    (void)split_k_states(measure, num_splits);
+    (void)split_k_states(measure, split_k_tiles);
     workspace.reserve(arena_count(device_), state_bytes, measure.bytes_used());
-    if (num_splits > 0) {
+    if (split_k_tiles > 0) {
       Cursor cursor;
-      for (Index n = 0; n < blocks; ++n) run_split_k(n, cursor, num_splits, workspace);
+      for (Index n = 0; n < blocks; ++n) run_split_k(n, cursor, split_k_tiles, workspace);
       return;
     }
     // Blocks differ in cost, so each thread claims its next block when it has finished one. Half of
@@ -55,13 +55,15 @@ class ForwardSchedule {
       Cursor cursor;
       const bool from_back = arrivals.fetch_add(1) % 2 == 1;
       while (claimed.fetch_add(1) < blocks) {
-        load_block(from_back ? back.fetch_sub(1) - 1 : front.fetch_add(1), cursor, worker);
+        const Index n = from_back ? back.fetch_sub(1) - 1 : front.fetch_add(1);
+        worker.load(queries_of_block(n, cursor));
         worker.run();
       }
     };
     const Index workers = (std::max)(Index{1}, (std::min)(threads, blocks));
-    parallel_for(device_, workers, 0, estimated_cycles() / static_cast<double>(workers),
-                 run_blocks);
+    const double cycles = estimated_cycles() / static_cast<double>(workers);
+    device_.parallelFor(workers, {.bytes_read = 0, .bytes_written = 0, .cycles = cycles},
+                        run_blocks);
   }
 
  private:
@@ -80,16 +82,17 @@ class ForwardSchedule {
   };
 
   /// Allocates the softmax states of single tiles, at a stride of rows() + stats_rows rows.
-  SoftmaxState<Real> split_k_states(ArenaAllocator& allocator, Index num_splits) const noexcept {
-    return SoftmaxState<Real>::allocate(allocator, (rows() + stats_rows) * num_splits, value_dim());
+  SoftmaxState<Real> split_k_states(ArenaAllocator& allocator, Index split_k_tiles) const noexcept {
+    return SoftmaxState<Real>::allocate(allocator, (rows() + stats_rows) * split_k_tiles,
+                                        value_dim());
   }
   SoftmaxState<Real> split_k_state(const SoftmaxState<Real>& states, Index n) const noexcept {
     const Index first = n * (rows() + stats_rows);
     return {states.row_max + first, states.sum + first, states.out + first * value_dim()};
   }
 
-  /// Loads the queries of block n.
-  void load_block(Index n, Cursor& cursor, Worker& worker) const {
+  /// Returns the queries of block n.
+  BlockQueries queries_of_block(Index n, Cursor& cursor) const {
     AttentionSequence s = geometry().sequence(cursor.sequence);
     const auto blocks = [&] { return strategy_.blocks_of(s); };
     while (n < cursor.first_block) {
@@ -104,23 +107,27 @@ class ForwardSchedule {
     n -= cursor.first_block;
     const Index queries = strategy_.queries_per_block, heads = strategy_.kv_heads_per_block;
     const Index first = n % blocks_per_head * queries, head = n / blocks_per_head * heads;
-    worker.load(s, head, first, (std::min)(queries, s.queries - first),
-                (std::min)(heads, plan_.kv_heads - head));
+    return {.sequence = s,
+            .first_kv_head = head,
+            .kv_heads = (std::min)(heads, plan_.kv_heads - head),
+            .first_query = first,
+            .queries = (std::min)(queries, s.queries - first)};
   }
 
-  /// Computes block n by split-K. Threads compute num_splits tiles at a time, each with a softmax
+  /// Computes block n by split-K. Threads compute split_k_tiles tiles at a time, each with a softmax
   /// state of its own. The states are then merged in key order, with the bits of Worker::run().
-  void run_split_k(Index n, Cursor& cursor, Index num_splits, ScratchArenas& workspace) const {
+  void run_split_k(Index n, Cursor& cursor, Index split_k_tiles, ScratchArenas& workspace) const {
     ArenaAllocator allocator(workspace.arena(0));
     Worker shared(call_, allocator);
-    const SoftmaxState<Real> tile_states = split_k_states(allocator, num_splits);
-    load_block(n, cursor, shared);
+    const SoftmaxState<Real> tile_states = split_k_states(allocator, split_k_tiles);
+    shared.load(queries_of_block(n, cursor));
     const auto& block = shared.block();
     const Index rows = block.rows();
     shared.sums().clear(rows, value_dim());
     const KeyRange keys = block.visible_keys();
-    for (Index first = keys.begin / tile_keys; first * tile_keys < keys.end; first += num_splits) {
-      const Index end = (std::min)(first + num_splits, (keys.end + tile_keys - 1) / tile_keys);
+    for (Index first = keys.begin / tile_keys; first * tile_keys < keys.end;
+         first += split_k_tiles) {
+      const Index end = (std::min)(first + split_k_tiles, (keys.end + tile_keys - 1) / tile_keys);
       const auto run_tiles = [&](Index from, Index to) {
         ArenaAllocator tile_allocator(workspace.arena(arena_index(device_)));
         Worker worker(call_, tile_allocator);
@@ -129,7 +136,9 @@ class ForwardSchedule {
           worker.add_tile(block, first + i, split_k_state(tile_states, i), true, false);
         }
       };
-      parallel_for(device_, end - first, 0, estimated_cycles_per_tile(), run_tiles);
+      device_.parallelFor(
+          end - first, {.bytes_read = 0, .bytes_written = 0, .cycles = estimated_cycles_per_tile()},
+          run_tiles);
       for (Index i = 0; i < end - first; ++i) {
         merge_softmax_states<Tier>(shared.sums(), split_k_state(tile_states, i), rows, value_dim());
       }

@@ -23,8 +23,9 @@ struct ForwardStrategy {
   Index kv_head_blocks = 0;  ///< number of groups of kv_heads_per_block KV heads
   Index rows_per_block = 0;
   Index blocks = 0;
-  Index split_tiles =
-      0;  ///< tiles of a block that threads compute at a time (split-K), or 0 if a thread has all
+  /// Split-K: number of tiles of a block that threads compute concurrently. 0 if one thread computes
+  /// all tiles of a block.
+  Index split_k_tiles = 0;
 
   Index query_blocks(const AttentionSequence& s) const noexcept {
     return (s.queries + queries_per_block - 1) / queries_per_block;
@@ -83,7 +84,7 @@ POSENC_COLD ForwardStrategy choose_strategy(const AttentionPlan<T>& plan, bool c
   if (chosen.blocks < threads) {
     const Index tiles = (geometry.max_keys() + tile_keys - 1) / tile_keys;
     const Index kept = (std::min)(tiles, max_split_k_state_rows / chosen.rows_per_block);
-    chosen.split_tiles = kept > 1 ? kept : 0;
+    chosen.split_k_tiles = kept > 1 ? kept : 0;
   }
   return chosen;
 }

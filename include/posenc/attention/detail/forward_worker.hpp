@@ -77,11 +77,9 @@ class ForwardWorker {
     }
   }
 
-  /// Loads `count` queries of `kv_heads` KV heads.
-  void load(const AttentionSequence& sequence, Index kv_head, Index first, Index count,
-            Index kv_heads) {
-    block_.load_queries(sequence, kv_head, first, count, kv_heads,
-                        uses_pieces() ? RowsInPlace::Dense : RowsInPlace::Padded);
+  /// Loads the queries of a block.
+  void load(const BlockQueries& queries) {
+    block_.load_queries(queries, uses_pieces() ? RowsInPlace::Dense : RowsInPlace::Padded);
     call_.plan.returned.fill_masked(block_);
     scores_.begin(block_);
   }
@@ -163,9 +161,10 @@ class ForwardWorker {
     const bool bias_by_strip = scores_.prepare_strip_bias(block, seen, key_positions_);
     if (!bias_by_strip) {
       block.for_strips([&](const Strip& strip) {
-        if (!Block::active_lanes(seen, strip).empty()) {
-          scores_.compute_products(block, seen, keys, strip);
-        }
+        const ActiveLanes lanes = Block::active_lanes(seen, strip);
+        if (lanes.empty()) return;
+        scores_.multiply(block, keys, strip, lanes, !block.is_first_of_kv_head(strip));
+        scores_.apply_pre_bias_epilogue(block, seen, strip);
       });
       scores_.add_bias(block, seen, keys, key_positions_);
     }
@@ -173,7 +172,8 @@ class ForwardWorker {
       const ActiveLanes lanes = Block::active_lanes(seen, strip);
       if (!lanes.empty()) {
         if (bias_by_strip) {
-          scores_.compute_products(block, seen, keys, strip);
+          scores_.multiply(block, keys, strip, lanes, !block.is_first_of_kv_head(strip));
+          scores_.apply_pre_bias_epilogue(block, seen, strip);
           scores_.add_strip_bias(block, seen, strip);
         }
         scores_.apply_post_bias_epilogue(block, seen, strip);

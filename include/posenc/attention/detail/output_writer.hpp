@@ -33,7 +33,7 @@ struct OutputWriter {
     // Rows of the next strip are prefetched. They are written after its products.
     const Index ahead = (std::min)(rows.rows, prefetch_distance_rows);
     for (Index r = rows.first; r < rows.first + rows.rows; ++r) {
-      const FinalStats stats = add_sink(block.head(r), sums.row_max[r], sums.sum[r]);
+      const FinalStats stats = stats_with_sink(block.head(r), sums.row_max[r], sums.sum[r]);
       // Adding 0 turns -0 into 0: masked keys must not affect the sign.
       const Real* const values = sums.out + r * value_dim;
       using P = Pack<Real, Tier>;
@@ -62,7 +62,8 @@ struct OutputWriter {
     Real row_max, sum, factor;
   };
 
-  FinalStats add_sink(Index head, Real row_max, Real sum) const noexcept {
+  /// Returns the final statistics of a row, with the sink of its head.
+  FinalStats stats_with_sink(Index head, Real row_max, Real sum) const noexcept {
     if (plan.options.sinks.empty()) return {row_max, sum, 1};
     const Real sink = plan.options.sinks[static_cast<std::size_t>(head)];
     const Real top = sink > row_max ? sink : row_max;

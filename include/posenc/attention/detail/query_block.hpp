@@ -38,6 +38,14 @@ enum class RowsInPlace {
   Padded
 };
 
+/// Queries of a block: queries first_query .. first_query + queries - 1 of a sequence, for KV heads
+/// first_kv_head .. first_kv_head + kv_heads - 1.
+struct BlockQueries {
+  AttentionSequence sequence;
+  Index first_kv_head = 0, kv_heads = 1;
+  Index first_query = 0, queries = 0;  ///< counted from the sequence's first query
+};
+
 /// Query block: some queries of a sequence for all heads that share a KV head. Their rows share
 /// packed tiles.
 /// Row r is query first + r / group, head r % group of the KV head, so that consecutive rows see
@@ -60,13 +68,13 @@ class QueryBlock {
         positions_(allocator.allocate<double>(rows)),
         temperatures_(plan.options.temperature ? allocator.allocate<Compute<T>>(rows) : nullptr) {}
 
-  /// Loads `count` queries of a sequence, starting at `first`, for `kv_heads` KV heads, starting
-  /// at `kv_head`. Packs their rows and computes their visible ranges.
+  /// Packs the rows of some queries, and computes their visible ranges.
   ///   in_place: rows that may stay in the tensor, if kernels can read them there
-  void load_queries(const AttentionSequence& sequence, Index kv_head, Index first, Index count,
-                    Index kv_heads = 1, RowsInPlace in_place = RowsInPlace::No) noexcept {
+  void load_queries(const BlockQueries& loaded, RowsInPlace in_place = RowsInPlace::No) noexcept {
+    const AttentionSequence& sequence = loaded.sequence;
+    const Index first = loaded.first_query, count = loaded.queries, kv_heads = loaded.kv_heads;
     sequence_ = sequence;
-    kv_head_ = kv_head;
+    kv_head_ = loaded.first_kv_head;
     first_ = first;
     rows_per_kv_head_ = count * plan_.group;
     rows_ = kv_heads * rows_per_kv_head_;

@@ -23,10 +23,10 @@ class ReturnedScoresWriter {
 
   ReturnedScoresWriter(const AttentionOptions<T>& options,
                        const AttentionMemory<T>& memory) noexcept
-      : dropout_(options.dropout), weights_(memory.weights), returned_(memory.returned) {}
+      : dropout_(options.dropout), scores_(memory.weights), returned_(memory.returned) {}
 
   bool is_requested(ReturnedScores stage) const noexcept {
-    return weights_.data != nullptr && returned_ == stage;
+    return scores_.data != nullptr && returned_ == stage;
   }
   /// True if scores of masked keys are returned, too.
   bool keeps_masked_scores() const noexcept {
@@ -36,9 +36,9 @@ class ReturnedScoresWriter {
   /// Sets all scores of a block to -inf. Call it before the block's first tile.
   template <class Block>
   void fill_masked(const Block& block) const noexcept {
-    if (weights_.data == nullptr) return;
+    if (scores_.data == nullptr) return;
     for (Index r = 0; r < block.rows(); ++r) {
-      for (Index j = 0; j < weights_.keys; ++j) at(block, r, j) = neg_infinity;
+      for (Index j = 0; j < scores_.keys; ++j) at(block, r, j) = neg_infinity;
     }
   }
 
@@ -61,7 +61,7 @@ class ReturnedScoresWriter {
     if (!is_requested(ReturnedScores::Probabilities)) return;
     using One = Pack<Real, tier::Scalar>;
     const AttentionSequence& s = block.sequence();
-    for (Index j = 0; j < weights_.keys; ++j) {
+    for (Index j = 0; j < scores_.keys; ++j) {
       Real& p = at(block, r, j);
       if (p == neg_infinity) {
         p = 0;
@@ -82,11 +82,11 @@ class ReturnedScoresWriter {
   template <class Block>
   Real& at(const Block& block, Index r, Index j) const noexcept {
     const AttentionSequence& s = block.sequence();
-    return weights_(s.batch, block.head(r), s.first_query + block.query(r), j);
+    return scores_(s.batch, block.head(r), s.first_query + block.query(r), j);
   }
 
   Dropout dropout_;
-  ScoresView<Real> weights_;
+  ScoresView<Real> scores_;
   ReturnedScores returned_;
 };
 

@@ -94,7 +94,7 @@ class ScoreGradients {
  private:
   static void compute_probabilities(const ActiveLanes& lanes, Real lse, bool isolates_nonfinite,
                                     Real* scores) noexcept {
-    exponentiate<Tier>(lanes, lse, isolates_nonfinite, scores);
+    exponentiate_and_sum<Tier>(lanes, lse, isolates_nonfinite, scores);
     if (!isolates_nonfinite) return;
     for (Index j = 0; j < tile_keys; ++j) {
       if (scores[j] <= 0) scores[j] = 0;

@@ -23,10 +23,10 @@ namespace detail {
 
 /// Score stage: computes scores of a block's rows and a tile's keys, with scale, temperature, soft
 /// cap, bias and masks. It does not depend on the stages that read them.
-///   Order: compute_products() for every strip, then add_bias() once for the tile, then
-///          apply_post_bias_epilogue() strip by strip. If prepare_strip_bias() returns true, a
-///          strip may be multiplied, biased and finished before the next one, while its scores are
-///          in L1. Without a bias only one strip's scores are kept
+///   Order: multiply() and apply_pre_bias_epilogue() for every strip, then add_bias() once for the
+///          tile, then apply_post_bias_epilogue() strip by strip. If prepare_strip_bias() returns
+///          true, a strip may be multiplied, biased and finished before the next one, while its
+///          scores are in L1. Without a bias only one strip's scores are kept
 template <class Tier, Scalar T, class S>
 class Scores {
  public:
@@ -57,14 +57,6 @@ class Scores {
     return keeps_block_scores_ ? scores_ + strip.first * tile_keys : scores_;
   }
 
-  /// Computes scale * q k for the active lanes of a strip, and what comes before the bias:
-  /// temperature and soft cap.
-  void compute_products(const Block& block, const TileVisibility& seen, const KvTile<S>& keys,
-                        const Strip& strip) const noexcept {
-    multiply(block, keys, strip, Block::active_lanes(seen, strip),
-             !block.is_first_of_kv_head(strip));
-    apply_pre_bias_epilogue(block, seen, strip);
-  }
   /// Computes scale * q k for some lanes of a strip.
   ///   is_cached: the tile has just been read
   void multiply(const Block& block, const KvTile<S>& keys, const Strip& strip,
@@ -81,7 +73,7 @@ class Scores {
                                                        .is_stored = keys.is_stored},
                                              .row_padding = block.row_padding()});
   }
-  /// Applies what follows the products: temperature, and a soft cap that comes before the bias.
+  /// Applies temperature and soft cap, if they come before the bias.
   void apply_pre_bias_epilogue(const Block& block, const TileVisibility& seen,
                                const Strip& strip) const noexcept {
     const ActiveLanes lanes = Block::active_lanes(seen, strip);

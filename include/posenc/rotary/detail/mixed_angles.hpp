@@ -70,11 +70,11 @@ class MixedAngles {
 
   /// Registers the coordinates of tokens from s up to `end` at most, and returns the number of
   /// tokens.
-  Index add_tokens(const Positions& positions, Index b, Index s, Index end) noexcept {
+  Index register_tokens(const Positions& positions, Index b, Index s, Index end) noexcept {
     std::fill_n(num_entries_, axes_, Index{0});
     const Index max_count = (std::min)(tokens_, end - s);
     Index token = 0;
-    while (token < max_count && add_token(positions, b, s + token, token)) ++token;
+    while (token < max_count && try_register(positions, b, s + token, token)) ++token;
     return token;
   }
 
@@ -132,7 +132,8 @@ class MixedAngles {
     return entry_of_[axis * tokens_ + token] * pairs_;
   }
 
-  bool add_token(const Positions& positions, Index b, Index s, Index token) noexcept {
+  /// Registers the coordinates of a token. Returns false if there is no room for a new one.
+  bool try_register(const Positions& positions, Index b, Index s, Index token) noexcept {
     for (Index axis = 0; axis < axes_; ++axis) {
       const double coordinate = positions.at(b, s, axis);
       double* const known_coordinates = coordinates_ + axis * entries_per_axis_;
