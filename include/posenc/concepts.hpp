@@ -66,8 +66,8 @@ concept ScoreBias = Scalar<T> &&
 /// write_values(head, farthest, values) takes a std::span<Compute<T>> and writes the value for the
 /// distance farthest - u to values[u]. Distances are integers of either sign within 2^53. Some of
 /// them belong to no score.
-/// The bias must declare `using DistanceBiasSelf = <its own type>`. A derived class may replace add(),
-/// so the inherited declaration does not make it a DistanceBias.
+/// The bias must declare `using DistanceBiasSelf = <its own type>`. A derived class may replace
+/// add(), so the inherited declaration does not make it a DistanceBias.
 ///   Laws: for integer positions add() adds exactly these values, bit by bit; write_values() does
 ///         not throw if heads() agrees
 template <class B, class T>
@@ -103,12 +103,12 @@ struct TokenSpan {
 };
 
 /// (3) Score bias that depends on tokens, not on positions alone: S += B(query row, head, key).
-/// Examples are biases of gates of the keys. It replaces a ScoreBias and obeys the same laws, except
-/// that it may depend on the tokens in its argument.
-/// An optional check() is called for each sequence before anything is written. A bias that has no
-/// data for these tokens throws there; add() must not throw.
-/// CoPE (arXiv 2405.18719) is not a TokenBias. Its positions are sums of sigmoids of the query's
-/// scores over all keys from the current one to the query, and a tile does not contain them.
+/// Examples are biases of gates of the keys. It replaces a ScoreBias and obeys the same laws,
+/// except that it may depend on the tokens in its argument. An optional check() is called for each
+/// sequence before anything is written. A bias that has no data for these tokens throws there;
+/// add() must not throw. CoPE (arXiv 2405.18719) is not a TokenBias. Its positions are sums of
+/// sigmoids of the query's scores over all keys from the current one to the query, and a tile does
+/// not contain them.
 template <class B, class T>
 concept TokenBias = Scalar<T> &&
     requires(const B& bias, const TokenTile& tokens, const MatrixView<Compute<T>>& tile) {

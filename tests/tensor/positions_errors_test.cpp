@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Arguments that Positions rejects, and the messages.
 #include "support/catch.hpp"
+#include <posenc/tensor/detail/check_positions.hpp>
 #include <posenc/tensor/positions.hpp>
 
 #include <array>

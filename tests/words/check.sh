@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Checks the prose of the repository, in one pass of awk over its files:
 #
-#   tests/words/check.sh openings   first word of every comment in include/, tests/, bench/ and examples/
+#   tests/words/check.sh openings   first word of every comment in include/, tests/, bench/ and examples/, and the length
+#                                   of lines of headers (100 characters at most)
 #   tests/words/check.sh labels     labels that three or more lines of docstrings use are those that CONTRIBUTING.md lists
 #   tests/words/check.sh readme     length of README.md (130 lines at most), and of all pages the relative links, words to
 #                                   avoid, and the length of lines outside tables (120 characters at most)
@@ -18,6 +19,10 @@ openings() {
   find include tests bench examples \( -name '*.hpp' -o -name '*.cpp' \) -print0 | sort -z | xargs -0 awk '
     { text = $0 }
     FNR == 1 { kind = "" }
+    length(text) > 100 && FILENAME ~ /^include\// {
+      print FILENAME ":" FNR ": " length(text) " characters, more than 100"
+      ++bad
+    }
     /[^ \t\/].*[ \t]\/\/+<? (Of|But|What|Who|Whether|Where|That|None)([^A-Za-z_]|$)/ {
       print FILENAME ":" FNR ": " text  # at the end of a line of code
       ++bad
@@ -35,7 +40,7 @@ openings() {
       }
     }
     END {
-      if (bad) print bad " comments do not begin with what they are about"
+      if (bad) print bad " lines are too long, or begin a comment with another word than what it is about"
       exit bad > 0
     }'
 }

@@ -3,6 +3,7 @@
 
 #include <posenc/additive/detail/rows.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/tensor/detail/check_positions.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>

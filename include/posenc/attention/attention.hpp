@@ -14,23 +14,7 @@
 
 #include <type_traits>
 
-// The stages behind attention(), and their terms, are described in README.md of this folder. In
-// short (files are in detail/, except for those of the cache in kv/, and for softmax.hpp,
-// products.hpp, panel.hpp and tile.hpp in kernels/):
-//
-//   attention_geometry.hpp  range of keys that are visible to a query; masks.hpp: masks inside it
-//   tensor_kv_source.hpp, cached_attention.hpp   sources of tiles: 128 keys and values (tile.hpp)
-//   query_block.hpp         a block of rows that share a KV head, and the keys visible to them
-//   scores.hpp              scores of a strip of rows: scale, temperature, soft cap, bias, masks
-//   softmax.hpp             scores -> exponentials, dropout, sums; merging of tiles
-//   forward_worker.hpp      both products, by products.hpp over panel.hpp, tile by tile
-//   output_writer.hpp       sums -> outputs, log-sum-exps; returned_scores_writer.hpp: weights
-//   forward_schedule.hpp    order of blocks, and their distribution over threads
-//
-//   row    one query of one head              lane   index of a key in a panel
-//   group  query heads that share a KV head   panel  32 lanes, stored channel by channel
-//   strip  rows of one kernel call            tile   128 keys, starting at a multiple of 128
-//   block  rows that share packed tiles       arena  memory of one thread in the workspace
+// README.md of this folder describes the stages behind attention(), and ../glossary.md their terms.
 POSENC_BEGIN
 
 /// Computes scaled dot-product attention: out = softmax(scale * q k^T + bias + masks) v.
@@ -52,14 +36,15 @@ POSENC_BEGIN
 ///             masks its key. Tiles of keys that no query sees are not read
 ///   Bits:     a query's result depends only on the query and its visible keys, counted from key 0:
 ///             not on other queries, masked keys, threads, or the number of queries per call
-///   Accuracy: arithmetic in Compute<T>, rounded once to T; |v| times the number of keys must not
-///             exceed the largest value of Compute<T>. A score before scaling is off by at most D
-///             roundings of sum |q k|. With POSENC_BFLOAT16_PRODUCTS it is off by 2^-126 sum (1 +
-///             |q| + |k|) more in bfloat16, because these products flush values below 2^-126 to
-///             zero; otherwise they give the same bits. Probabilities::RoundedToBfloat16 moves an
-///             output by at most 2^-8 sum p |v| more, plus 2^-126 (1 + p) per key
-///   Cost:     O(B H Sq Sk (D + Dv)); memory independent of Sq and Sk unless memory.weights is
-///             given
+///   Accuracy: arithmetic is in Compute<T>, and a result is rounded once to T. A score before
+///             scaling has an error of at most D roundings of sum |q k|. |v| times the number of
+///             keys must not exceed the largest value of Compute<T>. Two settings for bfloat16 add
+///             errors. POSENC_BFLOAT16_PRODUCTS flushes values below 2^-126 to zero, which adds at
+///             most 2^-126 sum (1 + |q| + |k|) to a score; otherwise it changes no bit.
+///             Probabilities::RoundedToBfloat16 adds at most 2^-8 sum p |v| to an output, and
+///             2^-126 (1 + p) per key
+///   Cost:     O(B H Sq Sk (D + Dv)). Memory is independent of Sq and Sk, unless memory.weights
+///             receives the scores
 ///   Source:   arXiv 1706.03762, equation 1; online softmax 1805.02867, tiles 2205.14135
 template <Scalar T, class Bias = NoBias, Device D = detail::CallingThread>
 void attention(HeadsView<const std::type_identity_t<T>> q,
@@ -72,14 +57,15 @@ void attention(HeadsView<const std::type_identity_t<T>> q,
                                               {});
 }
 
-/// Overload for keys and values of another type S than the queries' and outputs', such as float
-/// queries over the caller's own buffers of bfloat16 or half. They are read where they are and
-/// converted tile by tile. There is no backward pass: gradients of keys in 16 bits would be rounded
-/// at every step.
-///   Types:    S and T both of float and 16-bit types
-///   Bits:     those of the call with keys and values converted to Compute<T>, if T is that type.
-///             Over a KvCache<S> that holds the same keys they are the same
-///   Accuracy: arithmetic in Compute<T>; keys and values are exact, the output is rounded once to T
+/// Overload for keys and values of another element type S than that of queries and outputs. For
+/// example, queries are float, and keys and values are bfloat16 in memory of the caller. It
+/// converts them a tile at a time, without a copy of the tensors. It has no backward pass, which
+/// would round gradients of 16-bit keys at every step.
+///   Types:    S and T are both of float and 16-bit types
+///   Bits:     if T is Compute<T>, the same as after a conversion of all keys and values to T. The
+///             same as over a KvCache<S> with these keys
+///   Accuracy: arithmetic is in Compute<T>. Keys and values are exact, and an output is rounded
+///             once to T
 template <Scalar T, class S, class Bias = NoBias, Device D = detail::CallingThread>
 requires detail::AttendsAcrossTypes<S, T>
 void attention(HeadsView<const std::type_identity_t<T>> q, HeadsView<S> k,

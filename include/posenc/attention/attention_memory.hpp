@@ -32,7 +32,9 @@ struct AttentionMemory {
   /// Receives ln(sum of exp(score)) [B, H, Sq], the sink included, if it has data. Without a
   /// visible key it receives -inf, or the sink.
   LseView<Real> lse = {};
-  ScoresView<Real> weights = {};  ///< receives the scores [B, H, Sq, Sk], if it has data
+  /// Receives the attention weights [B, H, Sq, Sk], if it has data: probabilities, or the scores of
+  /// the stage that `returned` names.
+  ScoresView<Real> weights = {};
   ReturnedScores returned = ReturnedScores::Probabilities;  ///< stage of `weights`
   Workspace* workspace = nullptr;                           ///< if omitted, the call allocates one
 };

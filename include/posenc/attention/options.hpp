@@ -93,8 +93,8 @@ inline Window sliding_window(Index visible) {
 
 /// Settings of one call of attention(). AttentionMemory holds its results other than the output,
 /// and its workspace. Masks are [B, H, Sq, Sk], broadcast over axes of extent 1. A key is visible
-/// if the causal rule, the window, the lengths and all masks permit it. Lists of integers have 32 or
-/// 64 bits and are read where they are.
+/// if the causal rule, the window, the lengths and all masks permit it. Lists of integers have 32
+/// or 64 bits and are read where they are.
 template <Scalar T>
 struct AttentionOptions {
   /// Type of masks, sinks and arithmetic: double for tensors of double, otherwise float.
@@ -104,8 +104,8 @@ struct AttentionOptions {
   /// ModelSettings::softmax_scale reads from their files.
   std::optional<double> scale = std::nullopt;
   /// Multiplies `scale` or its default, as softmax_scale_multiplier() of a rotary encoding returns
-  /// it; only DeepSeek's is not 1. MultiHeadAttention applies that of its own encoding once, whether
-  /// it is repeated here or not.
+  /// it; only DeepSeek's is not 1. MultiHeadAttention applies that of its own encoding once,
+  /// whether it is repeated here or not.
   double softmax_scale_multiplier = 1;
   Causal causal = Causal::Unspecified;  ///< required
   /// Window around the query's aligned key, which `causal` defines. Without a causal mask the

@@ -69,8 +69,8 @@ struct RelativeBias {
   HeadsView<const T> queries = {};                   ///< x; attention's q if omitted
   HeadsView<const T> key_table = {};                 ///< multiplied with the keys, unless omitted
 
-  // Functions of a DifferentiableQueryBias. They take the blocks and tiles of attention alone, whose
-  // types select the implementations in detail/relative_functions.hpp.
+  // Functions of a DifferentiableQueryBias. They take the blocks and tiles of attention alone,
+  // whose types select the implementations in detail/relative_functions.hpp.
 
   /// Checks the bias, and that each visible distance has a row, for BeyondTable::Refused.
   ///   Throws: ShapeError, ConfigError, PositionError

@@ -13,8 +13,8 @@ namespace detail {
 ScratchArenas& arenas_of(AttentionWorkspace& workspace) noexcept;
 }  // namespace detail
 
-/// Scratch memory of attention(), one arena per thread. With 128 channels of float an arena has up to
-/// 752 KiB, independent of the lengths of sequences; wider heads and double take proportionally
+/// Scratch memory of attention(), one arena per thread. With 128 channels of float an arena has up
+/// to 752 KiB, independent of the lengths of sequences; wider heads and double take proportionally
 /// more, and a RelativeBias keeps products in it. `Linear` keeps a copy of up to 32 tokens in it.
 /// If one is kept and passed by AttentionMemory::workspace, calls after the first allocate nothing.
 /// Only one call at a time may use it.

@@ -259,9 +259,9 @@
     defined(__ASSOCIATIVE_MATH__) || defined(_M_FP_FAST)
 #ifndef POSENC_ALLOW_FAST_MATH
 #error \
-    "posenc: -ffast-math, -ffinite-math-only and -fassociative-math (part of -funsafe-math-optimizations) break exact \
-angles and empty attention rows. Compile this file without them, or define POSENC_ALLOW_FAST_MATH to give up the \
-accuracy and infinity guarantees."
+    "posenc: -ffast-math, -ffinite-math-only and -fassociative-math (part of \
+-funsafe-math-optimizations) break exact angles and empty attention rows. Compile this file \
+without them, or define POSENC_ALLOW_FAST_MATH to give up the accuracy and infinity guarantees."
 #endif
 #define POSENC_FAST_MATH 1
 #define POSENC_FAST_MATH_TAG _fastmath

@@ -42,8 +42,8 @@ POSENC_STABLE_END
 POSENC_BEGIN
 namespace detail {
 
-/// The text of an error while it is written. A std::string would be compiled again in every file that
-/// can throw, because the standard library has no instantiation of C++20's for it.
+/// The text of an error while it is written. A std::string would be compiled again in every file
+/// that can throw, because the standard library has no instantiation of C++20's for it.
 class MessageText {
  public:
   MessageText() = default;

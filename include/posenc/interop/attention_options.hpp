@@ -65,8 +65,8 @@ inline void check_expressible(const LayerAttention& attention, Index layer) {
 
 /// Returns AttentionOptions for a layer (0-based) of a model file: scale, softmax_scale_multiplier,
 /// soft cap, temperature, window and sinks. The caller sets `causal`, which no file contains, and
-/// everything that belongs to a call. They serve attention() and MultiHeadAttention; all settings of
-/// a module are returned by module_settings().
+/// everything that belongs to a call. They serve attention() and MultiHeadAttention; all settings
+/// of a module are returned by module_settings().
 ///   Aliasing: `sinks`, [heads] of the layer's weights, is kept by reference
 ///   Throws:   ConfigError for a layer that does not exist, or whose attention or head_dim is
 ///             unknown; for features without an option: chunks, compressed keys, keys chosen by an

@@ -228,8 +228,8 @@ inline Positions hunyuan_video_positions(const VideoGrid& video, Index text) {
 }
 
 /// Returns text first, at n, n + 1, ... on all axes. n is half of the longest side of all images
-/// with patches, rounded down, or the full side if the origin is the corner. Images follow, the generated one
-/// first: i + frame, row and column in image i.
+/// with patches, rounded down, or the full side if the origin is the corner. Images follow, the
+/// generated one first: i + frame, row and column in image i.
 ///   Throws: ShapeError
 ///   Source: models/transformers/transformer_qwenimage.py, QwenEmbedRope and QwenEmbedLayer3DRope
 inline Positions qwen_image_positions(Index text, ListView<VideoGrid> pictures,

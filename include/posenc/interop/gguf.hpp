@@ -26,9 +26,9 @@ POSENC_BEGIN
 /// is llama.cpp's default for every architecture. Its windows are absent.
 ///   Throws: ConfigError that names the key, for an unknown architecture whose file and options do
 ///           not state everything, an architecture whose layers this reader does not support, an
-///           unknown type of scaling, an unknown key below `<architecture>.rope` or `.attention` or elsewhere with a name
-///           that suggests positions, keys that contradict each other or whose meaning is
-///           uncertain, a model without rotary encoding, and values out of range
+///           unknown type of scaling, an unknown key below `<architecture>.rope` or `.attention` or
+///           elsewhere with a name that suggests positions, keys that contradict each other or
+///           whose meaning is uncertain, a model without rotary encoding, and values out of range
 POSENC_DETAIL_READER ModelSettings read_gguf(const GgufFile& file, const GgufOptions& options = {});
 
 /// Overload of read_gguf() that reads the bytes of a file.
@@ -251,8 +251,8 @@ class GgufReader {
     return rotary;
   }
 
-  /// Returns the rotation of local layers: the global one with the keys of local layers, and without
-  /// scaling where the architecture scales global layers alone.
+  /// Returns the rotation of local layers: the global one with the keys of local layers, and
+  /// without scaling where the architecture scales global layers alone.
   RotarySettings local_rotary(const RotarySettings& global) const {
     RotarySettings rotary = global;
     for (const char* name : {"attention.key_length_swa", "attention.key_length_mla_swa"}) {

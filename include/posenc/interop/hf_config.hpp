@@ -25,9 +25,9 @@ concept NlohmannJson = requires(const Value& value) {
 
 }  // namespace detail
 
-/// Reads the text of a config.json of Hugging Face: the rotary encoding, the scores, and heads and window of
-/// each layer. In a multimodal file these are of the text model. Its vision tower (vision_config)
-/// is in ModelSettings::vision, which states so if the tower is not supported.
+/// Reads the text of a config.json of Hugging Face: the rotary encoding, the scores, and heads and
+/// window of each layer. In a multimodal file these are of the text model. Its vision tower
+/// (vision_config) is in ModelSettings::vision, which states so if the tower is not supported.
 ///
 /// Both styles are read: the old one (rope_theta, rope_scaling) and the new one (rope_parameters,
 /// with or without a dict per layer type). A value may stand in the dict, beside it, or in both
@@ -57,12 +57,12 @@ concept NlohmannJson = requires(const Value& value) {
 ///
 /// In layers of LayerKind::Sparse an indexer chooses the keys. It rotates its own queries and keys;
 /// their pairing is not in the settings (indexer_rope_interleave is not read).
-///   Throws: ConfigError that names the key, for an unknown model_type whose file and options do not
-///           state everything, a part that the file does not have, an unknown rope type, a key of a
-///           rope dict that its type does not have, a key beside the dict that may affect positions
-///           or scores, keys that contradict each other, a model without rotary encoding, and
-///           settings out of range. For a text: with line and column if it is not JSON, is nested
-///           more than 64 deep, or has a key twice; if it is the name of a file
+///   Throws: ConfigError that names the key, for an unknown model_type whose file and options do
+///           not state everything, a part that the file does not have, an unknown rope type, a key
+///           of a rope dict that its type does not have, a key beside the dict that may affect
+///           positions or scores, keys that contradict each other, a model without rotary encoding,
+///           and settings out of range. For a text: with line and column if it is not JSON, is
+///           nested more than 64 deep, or has a key twice; if it is the name of a file
 ///   Cost:   linear in the size of the text, plus what the bounds of validate(ModelSettings) allow
 ///   Source: transformers' modeling_rope_utils.py and configuration classes; vLLM for "ntk",
 ///           short_mscale and long_mscale

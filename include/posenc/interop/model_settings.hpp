@@ -51,7 +51,8 @@ struct ModelSettings {
   std::optional<VisionSettings> vision = std::nullopt;  ///< tower beside the text model
   /// Part of the file that these settings are of, as a path of keys; empty: the file itself.
   std::string part = {};
-  /// Parts of a composite config.json that describe models, towers and codecs too, as paths of keys.
+  /// Parts of a composite config.json that describe models, towers and codecs too, as paths of
+  /// keys.
   std::vector<std::string> parts = {};
 
   // Sizes, as the file gives them. A class may derive others: Qwen 1 halves intermediate_size.

@@ -223,11 +223,11 @@ inline PromptPositions prompt_positions_of(ListView<std::vector<PromptPart>> pro
 /// its merged grid, in row-major order. Later text continues at the largest of these plus 1.
 ///   Throws:   ConfigError for a part that contradicts itself; ShapeError if rows of the batch
 ///             differ in length (pad them); PositionError
-///   Accuracy: times are computed in double; Qwen2.5-Omni's and Qwen3-Omni's classes compute them in
-///             float32
-///   Source:   arXiv 2409.12191, section 2.1; get_rope_index() of transformers, qwen2_5_vl (4.57.1),
-///             qwen2_5_omni, qwen3_omni_moe (5.24.0). In 5.24.0 text after a video of qwen2_vl,
-///             qwen2_5_vl and the like continues after the longer side of a frame instead
+///   Accuracy: times are computed in double; Qwen2.5-Omni's and Qwen3-Omni's classes compute them
+///             in float32
+///   Source:   arXiv 2409.12191, section 2.1; get_rope_index() of transformers, qwen2_5_vl
+///             (4.57.1), qwen2_5_omni, qwen3_omni_moe (5.24.0). In 5.24.0 text after a video of
+///             qwen2_vl, qwen2_5_vl and the like continues after the longer side of a frame instead
 inline PromptPositions prompt_positions(std::span<const std::vector<PromptPart>> prompts) {
   return detail::prompt_positions_of({prompts.data(), prompts.size()});
 }

@@ -47,8 +47,8 @@ Index rotary_dim_of(const Rule& rule) {
   }
 }
 
-/// Calls f with the rule of the settings, one of the `first`-th and later types. It compiles in less
-/// time than std::visit() does.
+/// Calls f with the rule of the settings, one of the `first`-th and later types. It compiles in
+/// less time than std::visit() does.
 template <std::size_t first = 1, class F>
 auto with_rule(const char* function, const RotarySettings& settings, const F& f) {
   if constexpr (first == std::variant_size_v<RotaryRule>) {

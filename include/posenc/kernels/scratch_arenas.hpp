@@ -13,8 +13,8 @@ POSENC_BEGIN
 namespace detail {
 
 /// Scratch memory with one arena per thread, kept from call to call.
-/// All arenas are one allocation. With several, glibc returns the last ones to the system at the end
-/// of each call, and faulting their pages in again takes longer than a short prompt.
+/// All arenas are one allocation. With several, glibc returns the last ones to the system at the
+/// end of each call, and faulting their pages in again takes longer than a short prompt.
 class ScratchArenas {
  public:
   std::size_t bytes() const noexcept { return memory_.size(); }

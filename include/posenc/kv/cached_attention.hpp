@@ -184,8 +184,8 @@ struct AnyCache {
 ///             else ConfigError
 ///   Device:   as for attention() over tensors
 ///   Throws:   ShapeError, ConfigError, PositionError, before anything is written. Without
-///             options.query_starts also ShapeError if a sequence with queries has no keys, or fewer
-///             keys than queries under Causal::BottomRight: append() was forgotten
+///             options.query_starts also ShapeError if a sequence with queries has no keys, or
+///             fewer keys than queries under Causal::BottomRight: append() was forgotten
 ///   Accuracy: arithmetic is in Compute<T>, for any format of the cache
 ///   Cost:     reads the visible keys and values once per group of query heads that share a KV head
 template <Scalar T, KvFormat S, class Bias = NoBias, Device D = detail::CallingThread>

@@ -25,8 +25,8 @@ POSENC_BEGIN
 ///             all may be 0. If a number of a row is infinite or NaN, all become NaN
 ///   Memory:   D + 2 bytes per key and head, about half of bfloat16
 ///   Cost:     attention decodes and packs each tile once per query block
-///   Source:   the scheme of vLLM's int8_per_token_head, with a scale of 16 instead of 32 bits. ggml's
-///             Q8_0 has such a scale, as half, for every 32 channels
+///   Source:   the scheme of vLLM's int8_per_token_head, with a scale of 16 instead of 32 bits.
+///             ggml's Q8_0 has such a scale, as half, for every 32 channels
 struct Int8PerTokenHead {
   /// Returns the size of a row of `channels` numbers: a scale and a byte per channel.
   static constexpr Index row_bytes(Index channels) noexcept {

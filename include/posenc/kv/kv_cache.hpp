@@ -51,8 +51,9 @@ class CacheKvSource;
 ///             share blocks until one of them is written there. truncate() and clear() always
 ///             succeed, and return blocks to the pool, as the destructor does
 ///   Device:   the device writes only where no sequence holds keys. The calling thread overwrites
-///             keys after the device has succeeded, so a device that throws leaves caches unchanged.
-///             Eigen's pool does not throw: std::bad_alloc on one of its threads ends the program
+///             keys after the device has succeeded, so a device that throws leaves caches
+///             unchanged. Eigen's pool does not throw: std::bad_alloc on one of its threads ends
+///             the program
 ///   Threads:  const calls may run concurrently. Other calls may run beside them if they are for
 ///             other sequences
 ///   Layout:   keys [sequence][head][key / 32][D][32], in bfloat16 [..][ceil(D / 2)][32][2] with
@@ -60,7 +61,8 @@ class CacheKvSource;
 ///             of 16]; with a KvRowFormat both [sequence][head][key][row_bytes()]. A key is stored
 ///             at its number modulo capacity() and does not move. Without a
 ///             pool, 2112 bytes separate heads whose keys, or values, take 64 KiB or more
-///   Accuracy: stored in S, rounded once to nearest even or encoded once; attention computes in Real
+///   Accuracy: stored in S, rounded once to nearest even or encoded once; attention computes in
+///             Real
 ///   Cost:     without a pool, all memory is allocated and zeroed by the constructor; see bytes().
 ///             Keys or values of 4 MiB or more request pages of 2 MiB (POSENC_HUGE_PAGES)
 template <class S>

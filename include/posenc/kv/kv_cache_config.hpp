@@ -20,9 +20,9 @@ struct KvCacheConfig {
   /// KvCache::capacity() returns the rounded number, which append() accepts.
   Index capacity = 0;
   /// Window size in keys, the query's own key included; 0: no ring. A cache with a window is a ring
-  /// of fixed size: a new key that begins a tile of 128 overwrites the oldest tile, which evicts its
-  /// 128 keys together. Each of the max_append newest queries finds its full window, however long
-  /// the sequence grows.
+  /// of fixed size: a new key that begins a tile of 128 overwrites the oldest tile, which evicts
+  /// its 128 keys together. Each of the max_append newest queries finds its full window, however
+  /// long the sequence grows.
   Index window = 0;
   Index max_append = 1;  ///< in a ring, the most keys per append
 };

@@ -17,11 +17,11 @@ POSENC_BEGIN
 /// with a scale per block of channels, or with 4 bits per number.
 /// encode(row, stored) writes row.size() floats as row_bytes(row.size()) bytes, and decode(stored,
 /// row) reads them. The functions are static.
-///   Laws:   row_bytes() is at least 0 and depends on the number of channels alone; encode() depends
-///           on the row alone; encode() of a decoded row gives the bytes that it was decoded from,
-///           so that KvCache::restore() resumes a session bit-identically; encode() and decode() do
-///           not throw, because they run on a device's threads. tests/laws/kv_format_laws.hpp checks
-///           them
+///   Laws:   row_bytes() is at least 0 and depends on the number of channels alone; encode()
+///           depends on the row alone; encode() of a decoded row gives the bytes that it was
+///           decoded from, so that KvCache::restore() resumes a session bit-identically; encode()
+///           and decode() do not throw, because they run on a device's threads.
+///           tests/laws/kv_format_laws.hpp checks them
 ///   Throws: row_bytes() may throw ConfigError for a number of channels that the format does not
 ///           support. The constructor of KvCache calls it
 template <class F>

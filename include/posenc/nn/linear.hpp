@@ -63,8 +63,8 @@ concept DifferentiableProjection = LinearProjection<P, T> &&
 template <class T, SumOrder Order = SumOrder::Any>
 struct Linear : LinearParameters<T> {
   using LinearParameters<T>::LinearParameters;
-  /// Type of the matrix that `weight` can be mapped as: extents are dynamic (-1), rows contiguous (1,
-  /// Eigen::RowMajor). Include Eigen to use it.
+  /// Type of the matrix that `weight` can be mapped as: extents are dynamic (-1), rows contiguous
+  /// (1, Eigen::RowMajor). Include Eigen to use it.
   using Matrix = Eigen::Matrix<T, -1, -1, 1, -1, -1>;
 
   /// Computes out <- x W^T + b.

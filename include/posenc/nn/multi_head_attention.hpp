@@ -40,9 +40,9 @@ POSENC_BEGIN
 ///               user's type. A RelativeBias is multiplied with the rotated queries unless it has
 ///               queries of its own
 ///   Projection: a model of LinearProjection: Linear, FixedOrderLinear, or a user's type
-///   Scale:      options.scale or 1 / sqrt(head_dim), times rotary.softmax_scale_multiplier(), which
-///               options.softmax_scale_multiplier may repeat. If that of the encoding is 1, the
-///               options' applies; two that differ are a ConfigError
+///   Scale:      options.scale or 1 / sqrt(head_dim), times rotary.softmax_scale_multiplier(),
+///               which options.softmax_scale_multiplier may repeat. If that of the encoding is 1,
+///               the options' applies; two that differ are a ConfigError
 ///   Norm:       config.qk_norm normalises queries and keys between projection and rotation; see
 ///               QkNorm
 ///   Positions:  [B or 1, S], for the rotary encoding, and for bias, dropout, temperature (of the
@@ -216,8 +216,8 @@ class MultiHeadAttention : detail::ModuleDiagnostics {
   }
 
   /// Computes self attention of new tokens with their complete sequences: normalises and rotates
-  /// their keys, appends keys and values to the cache, and attends to the cache. The result does not
-  /// depend on the number of tokens per call; see Accuracy above.
+  /// their keys, appends keys and values to the cache, and attends to the cache. The result does
+  /// not depend on the number of tokens per call; see Accuracy above.
   ///   Shapes:   x, out [B, S, model_dim]; positions [B or 1, S]; batch row b continues
   ///             sequences[b] of the cache, no two the same
   ///   Packed:   with options.cu_seqlens_q [N + 1] and B = 1, tokens cu_seqlens_q[n] ..

@@ -9,6 +9,7 @@
 #include <posenc/rotary/detail/rotation_kernels.hpp>
 #include <posenc/rotary/rope.hpp>
 #include <posenc/simd/cos_sin.hpp>
+#include <posenc/tensor/detail/check_positions.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>

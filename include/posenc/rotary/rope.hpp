@@ -15,6 +15,7 @@
 #include <posenc/rotary/rotary_calls.hpp>
 #include <posenc/rotary/rotation_table.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/detail/check_positions.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
@@ -239,8 +240,8 @@ class Rope : public RotaryCalls<Rope<Pairing>> {
   detail::RotarySlice slice_;
 };
 
-// Defined outside of the class, so that `extern template` can stop compilers from compiling it: they
-// compile functions that are defined in a class, because these are inline.
+// Defined outside of the class, so that `extern template` can stop compilers from compiling it:
+// they compile functions that are defined in a class, because these are inline.
 template <class Pairing>
 template <Scalar In, Scalar Out, Device D>
 void Rope<Pairing>::apply(const char* function, detail::Direction direction, const D& device,

@@ -11,6 +11,7 @@
 #include <posenc/rotary/detail/rotation_kernels.hpp>
 #include <posenc/rotary/pairing.hpp>
 #include <posenc/rotary/rotary_calls.hpp>
+#include <posenc/tensor/detail/check_positions.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
@@ -167,9 +168,9 @@ class RotationTable : public TableCalls<RotationTable<Pairing, Real>, Real> {
   detail::AlignedVector<Real> cos_, sin_;
 };
 
-// Defined outside of the class for `extern template`, as Rope::apply() is. Inlined, because the list
-// of tensors would be stored and read again, which takes 12 ns: a quarter of rotating the key heads
-// of a token.
+// Defined outside of the class for `extern template`, as Rope::apply() is. Inlined, because the
+// list of tensors would be stored and read again, which takes 12 ns: a quarter of rotating the key
+// heads of a token.
 template <class Pairing, std::floating_point Real>
 template <Scalar In, Scalar Out, Device D>
 POSENC_ALWAYS_INLINE void RotationTable<Pairing, Real>::apply(

@@ -15,6 +15,7 @@
 #include <posenc/simd/detail/storage.hpp>
 #include <posenc/simd/exp.hpp>
 #include <posenc/simd/pack.hpp>
+#include <posenc/tensor/detail/check_positions.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>

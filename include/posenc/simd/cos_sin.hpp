@@ -59,9 +59,9 @@ POSENC_ALWAYS_INLINE ReducedAngle<P> reduce_angle(P position, P hi, P lo) noexce
 }
 
 /// Returns cos(pi/2 r) and sin(pi/2 r) by minimax polynomials in r^2.
-///   Accuracy: absolute errors of the polynomials for |r| <= 9/16: cos within 8.2e-18 and sin within
-///             4.3e-17, most of it by the rounding of pi/2. They grow beyond: for |r| <= 0.643 to
-///             4.7e-16 and 7.3e-17. Rounding is within 1.7e-16 and 2.3e-16 then
+///   Accuracy: absolute errors of the polynomials for |r| <= 9/16: cos within 8.2e-18 and sin
+///             within 4.3e-17, most of it by the rounding of pi/2. They grow beyond: for |r| <=
+///             0.643 to 4.7e-16 and 7.3e-17. Rounding is within 1.7e-16 and 2.3e-16 then
 template <class P>
 POSENC_ALWAYS_INLINE CosSinOf<P> cos_sin_reduced(P r) noexcept {
   const auto next = [u = r * r](P polynomial, double coefficient) {

@@ -235,8 +235,8 @@ struct Pack {
       requires(has_add_pair_products) {
     return {Ops::broadcast_pair(p)};
   }
-  /// Pairs 2 width consecutive values at `second` with those at `first`, which are the first of each
-  /// pair. order_row_pairs() has the order of the lanes.
+  /// Pairs 2 width consecutive values at `second` with those at `first`, which are the first of
+  /// each pair. order_row_pairs() has the order of the lanes.
   POSENC_ALWAYS_INLINE static void load_row_pairs(const void* first, const void* second, Pack& a,
                                                   Pack& b) noexcept
       requires(has_add_pair_products) {

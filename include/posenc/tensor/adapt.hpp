@@ -234,15 +234,16 @@ LseView<T> lse_view(const Strided<T, 3>& tensor, int batch, int heads) {
 
 }  // namespace detail
 
-// An adapter: its name, the rank of its tensors, a check, and the function that makes the view, with
-// the places of the view's axes, except the last one, among those of the tensor.
+// An adapter: its name, the rank of its tensors, a check, and the function that makes the view,
+// with the places of the view's axes, except the last one, among those of the tensor.
 #define POSENC_DETAIL_ADAPTER(name, rank, check, make_view, ...)                \
   template <class X>                                                            \
   auto name(X&& x) {                                                            \
     check;                                                                      \
     return detail::make_view(detail::describe<X, rank>(#name, x), __VA_ARGS__); \
   }
-// Indices are those of the adapter, then those of the adapter of the other order, named before them.
+// Indices are those of the adapter, then those of the adapter of the other order, named before
+// them.
 #define POSENC_DETAIL_ROW_MAJOR(name, rank, indices, other, other_indices, ...)                    \
   POSENC_DETAIL_ADAPTER(                                                                           \
       name, rank,                                                                                  \

@@ -8,8 +8,9 @@
 POSENC_BEGIN
 
 /// An execution device, the last parameter of calls that process whole tensors:
-/// Eigen::DefaultDevice, Eigen::ThreadPoolDevice, or a class with the same interface. Eigen declares
-/// ThreadPoolDevice only if EIGEN_USE_THREADS is defined before its first header is included.
+/// Eigen::DefaultDevice, Eigen::ThreadPoolDevice, or a class with the same interface. Eigen
+/// declares ThreadPoolDevice only if EIGEN_USE_THREADS is defined before its first header is
+/// included.
 ///
 /// A device with more than one thread must provide parallelFor(count, cost, work). It calls
 /// work(first, last) for ranges that cover [0, count), and returns when all are done. `cost` is

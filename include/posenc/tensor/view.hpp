@@ -22,12 +22,12 @@
 // tensor/adapt.hpp and tensor/eigen.hpp. For raw pointers, fill the fields by name.
 //
 // An omitted stride is that of a dense tensor with these extents and the axes in the order of the
-// fields. It is computed at initialisation: if you assign extents later, assign the strides, too, or
-// they count as omitted.
+// fields. It is computed at initialisation: if you assign extents later, assign the strides, too,
+// or they count as omitted.
 //
-// Extents have no default. A function throws ShapeError if one is omitted, and names it. A view that
-// is omitted as a whole, `{}`, is allowed where a docstring calls it optional: a mask, a gradient,
-// log-sum-exps, weights. Such a view has no data, and is not read or computed.
+// Extents have no default. A function throws ShapeError if one is omitted, and names it. A view
+// that is omitted as a whole, `{}`, is allowed where a docstring calls it optional: a mask, a
+// gradient, log-sum-exps, weights. Such a view has no data, and is not read or computed.
 //
 // Inputs may have any strides: 0 repeats the same elements along an axis (a broadcast), and a
 // negative stride goes backwards. Outputs may have negative strides, but no two of their elements
@@ -62,8 +62,8 @@ struct HeadsView {
   Extent seq_stride = detail::dense_stride({heads, dim});         ///< distance of tokens
   Extent head_stride = dim;                                       ///< distance of heads
 
-  /// Returns the D contiguous features of head h of token s of batch row b; `data` if D is 0, because
-  /// the strides of a view without elements may be any numbers.
+  /// Returns the D contiguous features of head h of token s of batch row b; `data` if D is 0,
+  /// because the strides of a view without elements may be any numbers.
   T* row(Index b, Index s, Index h) const noexcept {
     return data + (dim == 0 ? 0 : b * batch_stride + s * seq_stride + h * head_stride);
   }
@@ -258,8 +258,8 @@ ViewLayout layout_of(const LseView<T>& x) noexcept {
           .has_data = x.data != nullptr};
 }
 
-/// Returns the largest linear index of an element: its distance from the first element in memory, or
-/// its number in row-major order if that is larger. Returns nothing if an Index cannot hold it.
+/// Returns the largest linear index of an element: its distance from the first element in memory,
+/// or its number in row-major order if that is larger. Returns nothing if an Index cannot hold it.
 inline std::optional<Index> max_linear_index(ListView<Index> extents,
                                              ListView<Index> strides) noexcept {
   std::optional<Index> reach = 0, count = 1;
@@ -317,8 +317,8 @@ POSENC_COLD inline void check_layout(const char* function, const char* name, con
 
 /// Checks a view. Every public function calls it before it does arithmetic with a view. `name` is
 /// the name of the view in messages.
-///   Throws: ShapeError if an extent is omitted or negative, if there are elements but data is null,
-///           or if elements are farther apart than memory can be
+///   Throws: ShapeError if an extent is omitted or negative, if there are elements but data is
+///           null, or if elements are farther apart than memory can be
 template <class View>
 void check_extents(const char* function, const char* name, const View& x) {
   check_layout(function, name, layout_of(x));

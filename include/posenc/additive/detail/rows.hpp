@@ -6,6 +6,7 @@
 #include <posenc/core/error.hpp>
 #include <posenc/simd/detail/storage.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/detail/check_positions.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>

@@ -7,6 +7,7 @@
 #include <posenc/core/index_span.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/tensor/detail/check_offsets.hpp>
+#include <posenc/tensor/detail/check_positions.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
 

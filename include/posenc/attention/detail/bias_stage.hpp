@@ -76,9 +76,9 @@ class BiasStage {
         are_consecutive<Tier>({block.positions(), static_cast<std::size_t>(block.rows() / group)});
   }
 
-  /// Computes the values of a DistanceBias for all strips of a tile, if there is one and its queries
-  /// and keys are consecutive. Call it before the tile's strips. Returns true if add_to_strip() can then add
-  /// them.
+  /// Computes the values of a DistanceBias for all strips of a tile, if there is one and its
+  /// queries and keys are consecutive. Call it before the tile's strips. Returns true if
+  /// add_to_strip() can then add them.
   bool prepare(const Block& block, const TileVisibility& seen,
                const double* key_positions) const noexcept {
     if (!has_consecutive_queries_) return false;

@@ -114,8 +114,9 @@ class ForwardSchedule {
             .queries = (std::min)(queries, s.queries - first)};
   }
 
-  /// Computes block n by split-K. Threads compute split_k_tiles tiles at a time, each with a softmax
-  /// state of its own. The states are then merged in key order, with the bits of Worker::run().
+  /// Computes block n by split-K. Threads compute split_k_tiles tiles at a time, each with a
+  /// softmax state of its own. The states are then merged in key order, with the bits of
+  /// Worker::run().
   void run_split_k(Index n, Cursor& cursor, Index split_k_tiles, ScratchArenas& workspace) const {
     ArenaAllocator allocator(workspace.arena(0));
     Worker shared(call_, allocator);

@@ -23,8 +23,8 @@ struct ForwardStrategy {
   Index kv_head_blocks = 0;  ///< number of groups of kv_heads_per_block KV heads
   Index rows_per_block = 0;
   Index blocks = 0;
-  /// Split-K: number of tiles of a block that threads compute concurrently. 0 if one thread computes
-  /// all tiles of a block.
+  /// Split-K: number of tiles of a block that threads compute concurrently. 0 if one thread
+  /// computes all tiles of a block.
   Index split_k_tiles = 0;
 
   Index query_blocks(const AttentionSequence& s) const noexcept {

@@ -41,8 +41,8 @@ struct ForwardCall {
   const Source& source;
 };
 
-/// State of a thread in a forward call. It merges tiles into the softmax state of a block, in one of
-/// two ways:
+/// State of a thread in a forward call. It merges tiles into the softmax state of a block, in one
+/// of two ways:
 ///   - packed: a tile of one KV head is packed, and used strip by strip. The scores of a strip stay
 ///     in L1
 ///   - in pieces, for few queries: a block has rows of several KV heads. A few keys of each head

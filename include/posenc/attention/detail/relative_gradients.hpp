@@ -271,8 +271,8 @@ class RelativeGradients {
     };
     dispatch_skip_weights<SkipWeights::Zero>(finite, add);
   }
-  /// Adds the transposed weights of `count` lanes, starting at `first`, times `rows` numbers, [rows,
-  /// dim], to the sums [count, dim].
+  /// Adds the transposed weights of `count` lanes, starting at `first`, times `rows` numbers,
+  /// [rows, dim], to the sums [count, dim].
   void add_transposed(bool finite, Index count, const Real* weights, Index first, Index rows,
                       const Real* numbers, Index dim, Real* sums) const noexcept {
     std::array<PanelRowRange, static_cast<std::size_t>(tile_panels)> all;

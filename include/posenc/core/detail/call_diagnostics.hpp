@@ -5,8 +5,9 @@
 
 // Diagnostics for calls that match no overload. Beside the real overloads stands
 //   template <class...> void f(detail::RefusedCall<Rule>, ...);
-// It loses overload resolution against every overload that matches. It accepts all else, also braces
-// with a field that no parameter has, and the static_assert of its rule states what f() accepts.
+// It loses overload resolution against every overload that matches. It accepts all else, also
+// braces with a field that no parameter has, and the static_assert of its rule states what f()
+// accepts.
 POSENC_BEGIN
 namespace detail {
 
@@ -21,8 +22,8 @@ struct AnyArgument {
 template <class...>
 inline constexpr bool dependent_false = false;
 
-/// First parameter of a diagnostic overload: an argument of any type, or several in braces. Rule has
-/// a function refuse<T...>() with a static_assert. Compilers evaluate it for the exception
+/// First parameter of a diagnostic overload: an argument of any type, or several in braces. Rule
+/// has a function refuse<T...>() with a static_assert. Compilers evaluate it for the exception
 /// specification, before they look at the other arguments.
 template <class Rule>
 struct RefusedCall {

@@ -40,7 +40,8 @@ class Oscillator {
         size_(static_cast<Index>(inv_freq.size())),
         rows_(static_cast<std::size_t>((uses_float() ? 3 : 2) * stride())) {
     check_strict_fp_order(function);
-    // The lower bound 2^-70 limits positions to 2^120 (check_max_angle()), which float can represent.
+    // The lower bound 2^-70 limits positions to 2^120 (check_max_angle()), which float can
+    // represent.
     if (uses_float()) max_inv_freq_ = 0x1p-70;
     double* const row = rows_.data();
     for (Index i = 0; i < size_; ++i) {
@@ -217,8 +218,8 @@ class Oscillator {
   double max_inv_freq_ = 0;
 };
 
-// Defined outside of the class, so that `extern template` can stop compilers from compiling it: they
-// compile functions that are defined in a class, because these are inline.
+// Defined outside of the class, so that `extern template` can stop compilers from compiling it:
+// they compile functions that are defined in a class, because these are inline.
 template <class Tier, std::floating_point T>
 void Oscillator::cos_sin_row(const double* positions, bool is_shared, Index first, Index count,
                              double factor, T* cos_row, T* sin_row) const noexcept {

@@ -14,7 +14,8 @@ POSENC_BEGIN
 namespace detail {
 
 /// Returns the order of the axes of mrope_section: that of the type, the file, or the caller. The
-/// classes of types that alternate read neither mrope_interleaved nor interleaved, which must agree.
+/// classes of types that alternate read neither mrope_interleaved nor interleaved, which must
+/// agree.
 ///   Source: huggingface/transformers 5.24, Qwen3OmniMoeTalkerRotaryEmbedding and
 ///           Cosmos3EdgeTextRotaryEmbedding, recomposition_frequencies(), which writes sections of
 ///           more than every third pair with a stride up to the last pair

@@ -29,8 +29,8 @@ POSENC_COLD inline void hf_reject_flat_rope_parameters(const JsonKeys& keys, Jso
   keys.reject(name, "must have a dict per layer type: the class ignores scaling outside of them");
 }
 
-/// Rejects a share of rotated channels that GPT-NeoX's class does not read: it reads rotary_pct, and
-/// the dict that it writes.
+/// Rejects a share of rotated channels that GPT-NeoX's class does not read: it reads rotary_pct,
+/// and the dict that it writes.
 ///   Source: huggingface/transformers 5.24, GPTNeoXConfig
 POSENC_COLD inline void hf_reject_unread_share(const JsonKeys& keys, Json&) {
   constexpr auto key = "partial_rotary_factor";

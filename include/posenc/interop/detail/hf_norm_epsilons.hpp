@@ -19,8 +19,8 @@ struct HfNormEpsilon {
 };
 
 /// Defaults. A type that is not listed has a class that was not found, or none.
-///   Source: transformers 5.24.0, configuration_*.py of each type, and of the type of the text model
-///           for composite files; modeling_*.py of dbrx, esmc and olmo, whose norms have the
+///   Source: transformers 5.24.0, configuration_*.py of each type, and of the type of the text
+///           model for composite files; modeling_*.py of dbrx, esmc and olmo, whose norms have the
 ///           default of PyTorch. Names of remote code that transformers has under another name:
 ///           AXK1 as axk1, exaone4_5_text as exaone4, kimi_k2 as deepseek_v3, new as gte,
 ///           RefinedWeb as falcon

@@ -132,8 +132,8 @@ class KvBlockTables {
   void replace_shared(UnassignedBlocks& spare, Index count, const Written& written) noexcept {
     if (spare.empty()) return;
     for_written(count, written, [&](KvBlock*& block, bool is_preserved) {
-      // Another holder may have released the block since make_writable() counted. The spare block is
-      // returned then.
+      // Another holder may have released the block since make_writable() counted. The spare block
+      // is returned then.
       if (is_exclusive(block)) return;
       KvBlock* const exclusive = spare.take_block();
       if (is_preserved) {

@@ -24,7 +24,8 @@ namespace detail {
 /// [heads][tile_keys].., values [heads][tile_keys].., and `has_nonfinite` [heads]. KvLayout defines
 /// the elements of a tile.
 /// Rows after the last key are not read. Their values are zero in the panel of the last key, unless
-/// blocks_.stale_end() is larger, because appending to lines that have just been zeroed is not slower.
+/// blocks_.stale_end() is larger, because appending to lines that have just been zeroed is not
+/// slower.
 template <class Tier, KvFormat S>
 class KvStorage {
  public:

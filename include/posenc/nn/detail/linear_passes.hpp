@@ -87,8 +87,8 @@ void multiply_row_in_order(const T* weight, const T* x, Index in, T* out, Index 
   for (; output < end; ++output) finish(output, 0, T{0});
 }
 
-/// Runs a GEMM of a linear layer, see PackedGemm::run(). Its functions have no types of their own, so
-/// that all passes share the code of the GEMM.
+/// Runs a GEMM of a linear layer, see PackedGemm::run(). Its functions have no types of their own,
+/// so that all passes share the code of the GEMM.
 template <class Tier, class T, Device D>
 POSENC_NOINLINE void run_gemm(const D& device, ScratchArenas& workspace,
                               const PackedGemm<Tier, T>& gemm, bool adds,

@@ -7,6 +7,7 @@
 #include <posenc/core/error.hpp>
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/nn/multi_head_config.hpp>
+#include <posenc/tensor/detail/check_positions.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/view.hpp>
 

@@ -4,6 +4,7 @@
 #include <posenc/core/error.hpp>
 #include <posenc/core/mul_add.hpp>
 #include <posenc/rotary/detail/check_rotation.hpp>
+#include <posenc/tensor/detail/check_positions.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>

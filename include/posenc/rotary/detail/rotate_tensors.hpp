@@ -17,10 +17,11 @@
 #include <cstddef>
 #include <type_traits>
 
-// The loops over tensors that all rotations share: rotate_tensors(), and rotate_token() for a single
-// token. For each block of positions rotate_tensors() computes the angles once. It then calls a
-// kernel for the heads of each tensor, in the order and with the prefetches of plan_rotation().
-// The channels that are not rotated are copied last, if the output is another tensor.
+// The loops over tensors that all rotations share: rotate_tensors(), and rotate_token() for a
+// single token. For each block of positions rotate_tensors() computes the angles once. It then
+// calls a kernel for the heads of each tensor, in the order and with the prefetches of
+// plan_rotation(). The channels that are not rotated are copied last, if the output is another
+// tensor.
 POSENC_BEGIN
 namespace detail {
 
@@ -193,8 +194,8 @@ POSENC_ALWAYS_INLINE void rotate_token(ListView<RotationOperand<In, Out>> tensor
   }
 }
 
-/// Rotates tensors of the same batch, sequence and slice by the same angles, in blocks of at most 16
-/// positions and 128 pairs.
+/// Rotates tensors of the same batch, sequence and slice by the same angles, in blocks of at most
+/// 16 positions and 128 pairs.
 ///   angles: angles(b, s, seq, first, count, cos, sin) returns m cos and m sin of a block as
 ///           CosSinRows: pointers to existing rows, or to those that it writes to cos and sin
 ///           [seq, count]. A block's angles serve all heads and tensors

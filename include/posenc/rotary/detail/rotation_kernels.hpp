@@ -13,8 +13,8 @@
 #include <utility>
 
 // The rotation kernels: loops over positions, heads and the steps of rotation_step.hpp. Their bound
-// is one load and one store of x. cos and sin of a position stay in registers over all heads if they
-// fit (ResidentAngles). Otherwise they are loaded once for four heads (GroupedHeads).
+// is one load and one store of x. cos and sin of a position stay in registers over all heads if
+// they fit (ResidentAngles). Otherwise they are loaded once for four heads (GroupedHeads).
 //
 // The last step of a head, the tail, ends with the last pair. It may overlap the step before it: it
 // loads the shared pairs before that step stores them, and stores the same bits. Memory is read in

@@ -9,9 +9,9 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Calls step(0) .. step(Count - 1), without a loop if code is optimised. g++ 12 unrolls a loop only
-/// after it has chosen which arrays live in registers. An array indexed by the loop is therefore
-/// copied through the stack before and after a kernel that keeps it in registers.
+/// Calls step(0) .. step(Count - 1), without a loop if code is optimised. g++ 12 unrolls a loop
+/// only after it has chosen which arrays live in registers. An array indexed by the loop is
+/// therefore copied through the stack before and after a kernel that keeps it in registers.
 template <Index Count, class Step>
 POSENC_ALWAYS_INLINE void unrolled(const Step& step) noexcept {
 #if defined(__OPTIMIZE__) || defined(_MSC_VER)

@@ -102,8 +102,8 @@ POSENC_COLD inline void check_output_layout(const char* function, const char* na
   for (const Index extent : x.all_extents()) {
     if (extent <= 0) return;  // nothing is written
   }
-  // Axes by their steps. Of equal steps the inner axis is first, so that the message names the outer
-  // one.
+  // Axes by their steps. Of equal steps the inner axis is first, so that the message names the
+  // outer one.
   std::array<std::size_t, 4> order{};
   for (std::size_t n = 0; n < x.rank(); ++n) {
     const std::size_t axis = x.rank() - 1 - n;
