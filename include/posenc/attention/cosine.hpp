@@ -170,7 +170,7 @@ void cosine_keys(HeadsView<T> k, const D& device = {}) {
   detail::normalise_rows(device, "cosine_keys", k, [](Index) { return 1.0; });
 }
 
-/// Computes the backward pass of cosine_queries() in place: turns grad from the gradient of its
+/// Computes the backward pass of cosine_queries() in place: converts grad from the gradient of its
 /// result into that of q. Adds the gradient of logit_scale[h] to logit_gradient[h]; it is 0 beyond
 /// the clamp.
 ///   Shapes: q, as passed to cosine_queries(), and grad [B, S, H, D]; logit_scale and
@@ -201,8 +201,8 @@ void cosine_queries_backward(HeadsView<const std::type_identity_t<T>> q,
       });
 }
 
-/// Computes the backward pass of cosine_keys() in place: turns grad from the gradient of its result
-/// into that of k.
+/// Computes the backward pass of cosine_keys() in place: converts grad from the gradient of its
+/// result into that of k.
 ///   Shapes: k, as passed to cosine_keys(), and grad [B, S, H, D]
 ///   Throws: ShapeError, before anything is written
 ///   Device: as for cosine_queries_backward()

@@ -95,10 +95,10 @@ template <class Tier, class Real>
 Real exponentiate_and_sum(const ActiveLanes& lanes, Real subtracted, bool marks,
                           Real* scores) noexcept {
   using P = Pack<Real, Tier>;
-  bool hidden[tile_keys];
+  bool is_masked[tile_keys];
   if (marks) {
     for (Index j = 0; j < tile_keys; ++j) {
-      hidden[j] =
+      is_masked[j] =
           !lanes.has_panel(j / panel_lanes) || scores[j] == -std::numeric_limits<Real>::infinity();
     }
   }
@@ -112,7 +112,7 @@ Real exponentiate_and_sum(const ActiveLanes& lanes, Real subtracted, bool marks,
   });
   if (marks) {
     for (Index j = 0; j < tile_keys; ++j) {
-      if (hidden[j]) scores[j] = masked_weight<Real>;
+      if (is_masked[j]) scores[j] = masked_weight<Real>;
     }
   }
   return sum(total);

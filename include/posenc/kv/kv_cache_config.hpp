@@ -42,11 +42,11 @@ inline Index cache_capacity(const KvCacheConfig& config) {
     if (!met) fail<ConfigError>(function, name, rule, " but is ", value);
   };
   // With this bound, sums and products below stay far from the end of Index.
-  constexpr Index most = Index{1} << 40;
-  const auto in_range = [&](const char* name, Index least, Index value) {
-    require(value >= least, name, least == 0 ? " must not be negative" : " must be positive",
-            value);
-    require(value <= most, name, " must be at most 2^40", value);
+  constexpr Index max_value = Index{1} << 40;
+  const auto in_range = [&](const char* name, Index min_value, Index value) {
+    require(value >= min_value, name,
+            min_value == 0 ? " must not be negative" : " must be positive", value);
+    require(value <= max_value, name, " must be at most 2^40", value);
   };
   in_range("sequences", 1, config.sequences);
   in_range("kv_heads", 1, config.kv_heads);

@@ -195,7 +195,7 @@ class AttentionGeometry {
     return key <= query && (window.left < 0 || key >= query - static_cast<double>(window.left));
   }
 
-  /// True if it is known which key each query is aligned with.
+  /// True if each query has an aligned key.
   bool has_query_offset() const noexcept {
     if (options_.causal == Causal::No) return !options_.query_starts.empty() || has_equal_lengths();
     return options_.causal != Causal::ByPosition;

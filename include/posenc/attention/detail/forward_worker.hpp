@@ -284,12 +284,12 @@ class ForwardWorker {
       const KeyRange lanes{(std::max)(lane, begin), (std::min)(lane + size, end)};
       for (Index h = 0; h < kv_heads;) {
         const Index count = h + heads <= kv_heads ? heads : 1;
-        const Index then = h + 2, next = lane + then / kv_heads * size;
+        const Index prefetched = h + 2, next = lane + prefetched / kv_heads * size;
         work(Piece{.head = h,
                    .heads = count,
                    .first_lane = lane,
                    .lanes = lanes,
-                   .next_head = then % kv_heads,
+                   .next_head = prefetched % kv_heads,
                    .next_lane = next + size <= end ? next : -1});
         h += count;
       }

@@ -34,7 +34,7 @@ struct OutputWriter {
     const Index ahead = (std::min)(rows.rows, prefetch_distance_rows);
     for (Index r = rows.first; r < rows.first + rows.rows; ++r) {
       const FinalStats stats = stats_with_sink(block.head(r), sums.row_max[r], sums.sum[r]);
-      // Adding 0 turns -0 into 0: masked keys must not affect the sign.
+      // Adding 0 replaces -0 by 0: masked keys must not affect the sign.
       const Real* const values = sums.out + r * value_dim;
       using P = Pack<Real, Tier>;
       const P scale = P::broadcast(stats.sum == 0 ? Real{0} : stats.factor / stats.sum);

@@ -45,9 +45,9 @@ struct RaggedBatch {
     return offsets.empty() ? tokens : offset(n + 1) - offset(n);
   }
   Index longest() const noexcept {
-    Index most = 0;
-    for (Index n = 0; n < size(); ++n) most = (std::max)(most, count(n));
-    return most;
+    Index max_count = 0;
+    for (Index n = 0; n < size(); ++n) max_count = (std::max)(max_count, count(n));
+    return max_count;
   }
 
  private:

@@ -49,15 +49,15 @@ class RmsNorm {
     });
   }
 
-  /// Turns the gradient of y into that of x, in place, and adds that of the weight to
+  /// Converts the gradient of y to that of x, in place, and adds that of the weight to
   /// `weight_gradient`, unless it is nullptr. `scales` is scratch memory for `rows` numbers.
   template <Device D>
   void backward(const D& device, Index rows, const T* x, T* grad, T* weight_gradient,
                 double* scales) const {
     for_each_row(device, rows, [&](Index row) { scales[row] = inverse_rms(x + row * size_); });
     if (weight_gradient != nullptr) {
-      const auto of_column = static_cast<double>(rows);
-      parallel_for_columns(device, size_, of_column * sizeof(T), of_column,
+      const auto column_cost = static_cast<double>(rows);
+      parallel_for_columns(device, size_, column_cost * sizeof(T), column_cost,
                            [&](Index first, Index count) {
                              add_weight_gradient(rows, x + first, grad + first, scales, count,
                                                  weight_gradient + first);
@@ -67,13 +67,14 @@ class RmsNorm {
     for_each_row(device, rows, [&](Index row) {
       const T* const from = x + row * size_;
       T* const g = grad + row * size_;
-      const auto of_factor = [&](Index i) { return static_cast<double>(g[i]) * factor(i); };
+      const auto scaled_gradient = [&](Index i) { return static_cast<double>(g[i]) * factor(i); };
       const double dot = sum_in_lanes(size_, [&](double sum, Index i) {
-        return mul_add(of_factor(i), static_cast<double>(from[i]), sum);
+        return mul_add(scaled_gradient(i), static_cast<double>(from[i]), sum);
       });
       const double scale = scales[row], shrink = scale * scale * dot / numbers;
       for (Index i = 0; i < size_; ++i) {
-        const double difference = mul_add(-shrink, static_cast<double>(from[i]), of_factor(i));
+        const double difference =
+            mul_add(-shrink, static_cast<double>(from[i]), scaled_gradient(i));
         g[i] = static_cast<T>(scale * difference);
       }
     });
