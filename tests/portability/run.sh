@@ -13,7 +13,7 @@ set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 source_dir="$(cd "$here/../.." && pwd)"
-source "$here/../support/drawn.sh"
+source "$here/../support/one_in.sh"
 case "${1:-}" in
   "") one_in=3 ;;
   --full) one_in=1 ;;
@@ -64,7 +64,7 @@ for n in 0 1; do
   compiler="${compilers[n]}"
   command -v "$compiler" >/dev/null || { echo "-- $compiler, benches: skipped, there is no $compiler"; continue; }
   echo "-- $compiler, benches"
-  for bench in $(printf '%s\n' "${benches[@]}" | POSENC_SEED=$((POSENC_SEED + n)) drawn "$one_in"); do
+  for bench in $(printf '%s\n' "${benches[@]}" | POSENC_SEED=$((POSENC_SEED + n)) one_in "$one_in"); do
     add "$compiler" "${strict[@]}" -march=native -DPOSENC_BENCH_FLAGS='""' -I "$source_dir/bench" "$bench"
   done
 done
@@ -76,8 +76,8 @@ if command -v clang++ >/dev/null; then
   read -ra mpi <<<"$(pkg-config --cflags-only-I ompi-cxx 2>/dev/null | sed 's/-I/-isystem /g')"
   cd "$source_dir/examples"
   gradients=train_short_test_long/gradient_check.cpp  # a separate program
-  for source in $(printf '%s\n' *.cpp c_abi/*.cpp guide/*.cpp "$gradients" | drawn "$one_in"); do add "${clang[@]}" "$source"; done
-  for program in $(printf '%s\n' posenc_inspect tour train_short_test_long | drawn "$one_in"); do
+  for source in $(printf '%s\n' *.cpp c_abi/*.cpp guide/*.cpp "$gradients" | one_in "$one_in"); do add "${clang[@]}" "$source"; done
+  for program in $(printf '%s\n' posenc_inspect tour train_short_test_long | one_in "$one_in"); do
     mapfile -t sources < <(printf '%s\n' "$program"/*.cpp | grep -vxF "$gradients")
     jointly "${clang[@]}" -- "${sources[@]}"
   done

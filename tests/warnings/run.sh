@@ -10,7 +10,7 @@ set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 source_dir="$(cd "$here/../.." && pwd)"
-source "$here/../support/drawn.sh"
+source "$here/../support/one_in.sh"
 
 # frequency.cpp calls the rules that rotary_rule.hpp lists.
 missing="$(comm -23 \

@@ -14,9 +14,9 @@ check=0 chosen=()
 if [[ "${1:-}" == --check ]]; then
   check=1 chosen=("${@:2}")
   if ((${#chosen[@]} == 0)); then
-    source ../../support/drawn.sh
+    source ../../support/one_in.sh
     mapfile -t names < <(grep -v '^#' recordings/architectures.tsv | cut -f1)
-    chosen=($(printf '%s\n' "${names[@]}" | drawn ${#names[@]}))
+    chosen=($(printf '%s\n' "${names[@]}" | one_in ${#names[@]}))
   fi
 fi
 

@@ -3,6 +3,6 @@
 # the sample of another day.
 export POSENC_SEED="${POSENC_SEED:-$(($(date +%s) / 86400))}"
 
-# drawn <number>: prints one in so many lines of its input, beginning with a line that the seed selects. In so many consecutive
-# days every line is printed once.
-drawn() { awk -v number="$1" -v seed="$POSENC_SEED" '(NR + seed) % number == 0'; }
+# one_in <n>: prints every n-th line of its input, beginning with a line that the seed selects. In n consecutive days every
+# line is printed once.
+one_in() { awk -v n="$1" -v seed="$POSENC_SEED" '(NR + seed) % n == 0'; }
