@@ -35,7 +35,7 @@ class Header:
     includes: list  # public headers of posenc
 
     @property
-    def room(self):
+    def folder(self):
         return self.path.partition("/")[0] if "/" in self.path else ""
 
 

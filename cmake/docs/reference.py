@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Sphinx extension: pages of posenc's headers, of its folders and of all names, and their entries in the search.
 
-    posenc-header:: rotary/rope.hpp     all public names of a header
-    posenc-room:: rotary                the headers of a folder, with their names
-    posenc-names::                      all names, alphabetically
+    posenc-header:: rotary/rope.hpp   all public names of a header
+    posenc-folder:: rotary            the headers of a folder, with their names
+    posenc-names::                    all names, alphabetically
 """
 import posixpath
 import re
@@ -357,10 +357,10 @@ class Writer:
             found.append(section)
         return found
 
-    def room(self, room):
+    def folder(self, folder):
         found = []
         for header in sorted(self.reference.headers.values(), key=lambda h: h.path):
-            if header.room != room:
+            if header.folder != folder:
                 continue
             title = nodes.paragraph(classes=["header-path"])
             node = link(self.docname, docname_of(header.path))
@@ -426,12 +426,12 @@ class HeaderDirective(SphinxDirective):
         return Writer(reference, self.env.docname).header(reference.headers[self.arguments[0]])
 
 
-class RoomDirective(SphinxDirective):
+class FolderDirective(SphinxDirective):
     required_arguments = 1
 
     def run(self):
-        room = "" if self.arguments[0] == "." else self.arguments[0]
-        return Writer(self.env.app.posenc_reference, self.env.docname).room(room)
+        folder = "" if self.arguments[0] == "." else self.arguments[0]
+        return Writer(self.env.app.posenc_reference, self.env.docname).folder(folder)
 
 
 class NamesDirective(SphinxDirective):
@@ -469,7 +469,7 @@ def setup(app):
     app.add_config_value("posenc_xml", "", "env")
     app.add_config_value("posenc_include", "", "env")
     app.add_directive("posenc-header", HeaderDirective)
-    app.add_directive("posenc-room", RoomDirective)
+    app.add_directive("posenc-folder", FolderDirective)
     app.add_directive("posenc-names", NamesDirective)
     app.add_domain(NamesDomain)
 

@@ -107,9 +107,9 @@ class Stage:
         header = re.fullmatch(r"include/posenc/((?!kernels/)(?:(?!detail/).)*)\.hpp", file)
         if header:
             return "reference/" + header[1], ".rst", ""
-        room = re.fullmatch(r"include/posenc/(\w+)", file)
-        if room:
-            return f"reference/{room[1]}/index", ".rst", ""
+        folder = re.fullmatch(r"include/posenc/(\w+)", file)
+        if folder:
+            return f"reference/{folder[1]}/index", ".rst", ""
         if file.endswith((".cpp", ".hpp", ".sh", ".py", ".txt", ".tsv")) or "." not in file.rsplit("/", 1)[-1]:
             return self.programs.setdefault(file, "programs/" + re.sub(r"[/.]", "_", file)), ".rst", ""
         sys.exit(f"{path}: the site has no page for {link}; see PARTS of cmake/docs/stage.py")
@@ -141,7 +141,7 @@ class Stage:
             text = f":orphan:\n\n{title}\n{'=' * len(title)}\n\n``{path}``\n\n.. code-block:: {language}\n\n   {code}\n"
             self.write(page, text, ".rst")
 
-    def rooms(self):
+    def folders(self):
         """Returns the rows of the table of folders: folder or file -> its text."""
         text = (self.repository / "include/posenc/README.md").read_text()
         table = re.search(r"^\| folder \|.*\n\|[-| ]+\n((?:\|.*\n)+)", text, re.M)[1]
@@ -151,30 +151,30 @@ class Stage:
         include = self.repository / "include/posenc"
         headers = sorted(str(p.relative_to(include)) for p in include.rglob("*.hpp") if "detail" not in p.parts)
         headers = [h for h in headers if not h.startswith(INTERNAL)]
-        names_of_room = {}
+        headers_of_folder = {}
         for header in headers:
-            names_of_room.setdefault(os.path.dirname(header), []).append(header)
+            headers_of_folder.setdefault(os.path.dirname(header), []).append(header)
             self.write("reference/" + header.removesuffix(".hpp"),
                        f"{header}\n{'=' * len(header)}\n\n.. posenc-header:: {header}\n", ".rst")
-        rooms = []
-        for room, text in self.rooms().items():
-            if room not in names_of_room:
+        folders = []
+        for folder, text in self.folders().items():
+            if folder not in headers_of_folder:
                 continue
-            rooms.append(room)
-            page = f"reference/{room}/index"
-            design = PAGES.get(f"include/posenc/{room}/README.md")
+            folders.append(folder)
+            page = f"reference/{folder}/index"
+            design = PAGES.get(f"include/posenc/{folder}/README.md")
             # The table's text is Markdown; its code spans have two marks in reStructuredText.
-            lines = [room, "=" * len(room), "", text.replace("`", "``").rstrip(".") + ".", ""]
+            lines = [folder, "=" * len(folder), "", text.replace("`", "``").rstrip(".") + ".", ""]
             if design:
                 lines += [f":doc:`How it works inside </{design}>`", ""]
-            lines += [f".. posenc-room:: {room}", "", ".. toctree::", "   :hidden:", ""]
-            lines += [f"   {os.path.basename(h)} <{os.path.basename(h).removesuffix('.hpp')}>" for h in names_of_room[room]]
+            lines += [f".. posenc-folder:: {folder}", "", ".. toctree::", "   :hidden:", ""]
+            lines += [f"   {os.path.basename(h)} <{os.path.basename(h).removesuffix('.hpp')}>" for h in headers_of_folder[folder]]
             self.write(page, "\n".join(lines) + "\n", ".rst")
-        for room in set(names_of_room) - set(rooms) - {""}:
-            sys.exit(f"include/posenc/README.md has no row for {room}/ in its table of folders")
-        table = "\n".join(f"   * - :doc:`{r}/ <{r}/index>`\n     - {self.rooms()[r].replace('`', '``')}" for r in rooms)
-        top = "\n".join(f"   {h.removesuffix('.hpp')}" for h in names_of_room[""])
-        listed = "\n".join(f"   {r}/index" for r in rooms)
+        for folder in set(headers_of_folder) - set(folders) - {""}:
+            sys.exit(f"include/posenc/README.md has no row for {folder}/ in its table of folders")
+        table = "\n".join(f"   * - :doc:`{r}/ <{r}/index>`\n     - {self.folders()[r].replace('`', '``')}" for r in folders)
+        top = "\n".join(f"   {h.removesuffix('.hpp')}" for h in headers_of_folder[""])
+        listed = "\n".join(f"   {r}/index" for r in folders)
         title = "Headers by folder"
         self.write("reference/index", f"""{title}
 {"=" * len(title)}
@@ -184,13 +184,13 @@ folders of that name are left out.
 
 .. list-table::
    :widths: 20 80
-   :class: rooms
+   :class: folders
 
 {table}
 
 Headers outside of these folders:
 
-.. posenc-room:: .
+.. posenc-folder:: .
 
 .. toctree::
    :hidden:
