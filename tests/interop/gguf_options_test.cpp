@@ -60,7 +60,7 @@ std::set<std::string> types_of() {
   std::set<std::string> types;
   support::Random random(31);
   for (const auto& row : posenc::detail::gguf_rule_types) {
-    const std::string name(row.name);
+    const std::string name(row.names);
     CAPTURE(name);
     auto rule = random_rules::drawn<Rule>(random);
     const auto bytes = file_of(name, rule).bytes();
@@ -82,7 +82,31 @@ std::set<std::string> types_of() {
   return types;
 }
 
+/// Returns the fields of a rule, besides width and base, for which files of a type of scaling have no
+/// key.
+template <class Rule>
+std::set<std::string> fields_without_key(const std::string& type) {
+  std::set<std::string> fields;
+  posenc::RuleDescription<Rule>::fields([&](const std::string& field, auto) {
+    if (field != "base" && field != "rotary_dim" && key_of(type, field).empty()) {
+      fields.insert(field);
+    }
+  });
+  return fields;
+}
+
 }  // namespace
+
+TEST_CASE("read_gguf rules: every field of a rule has a key, or is listed here",
+          "[interop][gguf]") {
+  CHECK(fields_without_key<posenc::Unscaled>("none").empty());
+  CHECK(fields_without_key<posenc::LinearScaling>("linear").empty());
+  // The architecture has the rounding of the ramp, and ggml one order of its ends. The factor of
+  // cos and sin and mscale_all_dim follow from other keys; no file has mscale.
+  CHECK(fields_without_key<posenc::YarnScaling>("yarn") ==
+        std::set<std::string>{"attention_factor", "crossing", "mscale", "mscale_all_dim",
+                              "truncate"});
+}
 
 TEST_CASE("read_gguf rules: every rule comes back number by number, under every type",
           "[interop][gguf]") {
@@ -90,7 +114,7 @@ TEST_CASE("read_gguf rules: every rule comes back number by number, under every 
   std::apply(
       [&reached]<class... Rules>(const Rules&...) { (reached.merge(types_of<Rules>()), ...); },
       random_rules::All{});
-  for (const auto& type : posenc::detail::gguf_rule_types) all.emplace(type.name);
+  for (const auto& type : posenc::detail::gguf_rule_types) all.emplace(type.names);
   reached.insert("longrope");  // its numbers are in tensors
   CHECK(reached == all);
   CHECK(types_of<posenc::YarnScaling>() == std::set<std::string>{"yarn"});

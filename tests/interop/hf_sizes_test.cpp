@@ -126,7 +126,7 @@ TEST_CASE("read_hf_config sizes: invalid sizes are errors that name the key", "[
     const bool may_be_zero =
         std::string(name) == "intermediate_size" || std::string(name) == "ffn_dim";
     const std::string range =
-        std::string("must lie between ") + (may_be_zero ? "0" : "1") + " and 2147483647";
+        std::string("must be from ") + (may_be_zero ? "0" : "1") + " to 2147483647";
     rejects(-1, range);
     if (!may_be_zero) rejects(0, range);
     rejects(2147483648, range);

@@ -66,25 +66,22 @@ namespace detail {
 /// Reader of one file into ModelSettings.
 class GgufReader {
  public:
-  GgufReader(const GgufFile& file, std::string architecture, const GgufOptions& options)
-      : keys_(file, architecture), options_(options) {
-    if (const auto* refused = find_row(gguf_unsupported_architectures, architecture)) {
+  GgufReader(const GgufFile& file, const std::string& name, const GgufOptions& options)
+      : keys_(file, name), options_(options) {
+    if (const auto* refused = find_row(gguf_unsupported_architectures, name)) {
       fail<ConfigError>(
-          GgufKeys::function, "'", architecture,
+          GgufKeys::function, "'", name,
           refused->has_rotary ? "' is not supported: it has " : "' has no rotary encoding: it has ",
           refused->has);
     }
-    const GgufArchitecture* known = find_row(gguf_architectures, architecture);
-    is_known_ = known != nullptr;
-    if (is_known_) {
-      gguf_reject_statements(architecture, options);
+    if (const GgufArchitecture* row = find_row(gguf_architectures, name)) {
+      gguf_reject_statements(name, options);
+      architecture_ = *row;
+      is_known_ = true;
     } else {
-      gguf_require_statements(keys_, architecture, options);
+      gguf_require_statements(keys_, name, options);
     }
-    entry_ = is_known_ ? *known
-                       : GgufArchitecture{
-                             .names = {}, .mode = GgufMode::Neox, .scores = {.reads_scale = true}};
-    model_.model_type = std::move(architecture);
+    model_.model_type = name;
   }
 
   ModelSettings read() {
@@ -93,32 +90,28 @@ class GgufReader {
     check_switches();
     model_.trained_length = keys_.integer("context_length").value_or(0);
     if (!has_local_rotary()) {
-      add_layer("", global_rotary());
+      model_.layers.push_back({"", global_rotary()});
     } else {
-      const char* global = entry_.compresses_keys ? "compressed" : "full_attention";
-      add_layer(global, global_rotary());
-      add_layer("sliding_attention", local_rotary(model_.layers.front().rotary));
-      for (const bool is_local : gguf_local_layers(keys_, entry_)) {
+      const char* global = architecture_.compresses_keys ? "compressed" : "full_attention";
+      model_.layers.push_back({global, global_rotary()});
+      model_.layers.push_back({"sliding_attention", local_rotary(model_.layers.front().rotary)});
+      for (const bool is_local : gguf_local_layers(keys_, architecture_)) {
         model_.layer_types.emplace_back(is_local ? "sliding_attention" : global);
       }
     }
-    gguf_read_scores(keys_, entry_, model_);
+    gguf_read_scores(keys_, architecture_, model_);
     if (options_.softmax_scale) {
       check_option("softmax_scale", *options_.softmax_scale, "scale", model_.softmax_scale);
       model_.softmax_scale = options_.softmax_scale;
     }
-    model_.layers_without_rotary = gguf_layers_without_rotary(keys_, entry_);
-    GgufAttention(keys_, entry_, is_known_, model_).read();
+    model_.layers_without_rotary = gguf_layers_without_rotary(keys_, architecture_);
+    GgufAttention(keys_, architecture_, is_known_, model_).read();
     gguf_read_sizes(keys_, model_);
     validate(model_);
     return std::move(model_);
   }
 
  private:
-  void add_layer(const char* type, RotarySettings rotary) {
-    model_.layers.push_back({type, std::move(rotary)});
-  }
-
   /// Checks an option of an unknown architecture against the value in the file, if any.
   static void check_option(const char* name, double value, const char* what,
                            std::optional<double> given) {
@@ -130,35 +123,36 @@ class GgufReader {
   /// Checks keys that switch the rotation off, for the model or for some of its layers.
   void check_switches() const {
     const bool finetuned = keys_.flag("rope.scaling.finetuned").value_or(true);
-    if (entry_.rope.finetuned_switches_rotary && !finetuned) {
+    if (architecture_.rope.finetuned_switches_rotary && !finetuned) {
       keys_.reject("rope.scaling.finetuned",
                    "is false, which switches the rotary encoding of this architecture off");
     }
-    if (entry_.rope.only_depth != 0 && gguf_layer_count(keys_) != entry_.rope.only_depth) {
-      keys_.reject("block_count", "is " + std::to_string(gguf_layer_count(keys_)) +
-                                      ": of this architecture, only models of " +
-                                      std::to_string(entry_.rope.only_depth) +
-                                      " layers have a rotary encoding");
+    if (architecture_.rope.only_depth != 0 &&
+        gguf_layer_count(keys_) != architecture_.rope.only_depth) {
+      keys_.reject("block_count", "is ", gguf_layer_count(keys_),
+                   ": of this architecture, only models of ", architecture_.rope.only_depth,
+                   " layers have a rotary encoding");
     }
     constexpr auto window = "attention.sliding_window",
                    pattern = "attention.sliding_window_pattern";
-    if (entry_.windows.chunk != 0 && keys_.integer(window).value_or(1) == 0) {
+    if (architecture_.windows.chunk != 0 && keys_.integer(window).value_or(1) == 0) {
       keys_.reject(window, "is 0, for which the rotated layers are unknown");
     }
-    if (entry_.rope.nope_layers == GgufNopeLayers::FirstOfFour) {  // the loader hard-codes 4096
+    if (architecture_.rope.nope_layers ==
+        GgufNopeLayers::FirstOfFour) {  // the loader hard-codes 4096
       const Index size = keys_.integer(window).value_or(0);
       if (size != 0 && size != 4096) keys_.reject(window, "is not the 4096 of this architecture");
     }
-    gguf_check_local_base(keys_, entry_);
-    gguf_check_local_width(keys_, entry_);
-    gguf_check_layer_lists(keys_, entry_);
-    if (entry_.rope.is_plain) gguf_check_plain(keys_, head_dim());
-    gguf_check_compressed(keys_, entry_);
-    gguf_check_tensors(keys_, entry_, model_.model_type);
+    gguf_check_local_base(keys_, architecture_);
+    gguf_check_local_width(keys_, architecture_);
+    gguf_check_layer_lists(keys_, architecture_);
+    if (architecture_.rope.is_plain) gguf_check_plain(keys_, head_dim());
+    gguf_check_compressed(keys_, architecture_);
+    gguf_check_tensors(keys_, architecture_, model_.model_type);
     if (!is_known_ && keys_.has(pattern)) {
       keys_.reject(pattern, "varies between layers in a way that is unknown for this architecture");
     }
-    if (entry_.rope.nope_layers != GgufNopeLayers::LinearLayers &&
+    if (architecture_.rope.nope_layers != GgufNopeLayers::LinearLayers &&
         keys_.has("full_attention_interval")) {
       keys_.reject("full_attention_interval", "is not known for this architecture");
     }
@@ -168,7 +162,7 @@ class GgufReader {
   bool has_local_rotary() const {
     const bool has_window =
         keys_.integer("attention.sliding_window").value_or(0) > 0 &&
-        (entry_.rope.nope_layers != GgufNopeLayers::GlobalOf64 || gguf_has_64_layers(keys_));
+        (architecture_.rope.nope_layers != GgufNopeLayers::GlobalOf64 || gguf_has_64_layers(keys_));
     bool has_keys = false;
     for (const char* name : {"rope.freq_base_swa", "rope.dimension_count_swa",
                              "attention.key_length_swa", "attention.key_length_mla_swa"}) {
@@ -176,14 +170,15 @@ class GgufReader {
       if (!has_window) keys_.reject(name, "has no effect without attention.sliding_window");
       has_keys = true;
     }
-    return entry_.compresses_keys || (has_window && (entry_.rope.local != GgufLocal::AsGlobal ||
-                                                     entry_.rope.global_part != 1 || has_keys));
+    return architecture_.compresses_keys ||
+           (has_window && (architecture_.rope.local != GgufLocal::AsGlobal ||
+                           architecture_.rope.global_part != 1 || has_keys));
   }
 
   PairingKind pairing() const {
     if (options_.pairing) return *options_.pairing;
     const bool has_sections = keys_.has("rope.dimension_sections");
-    switch (entry_.mode) {
+    switch (architecture_.mode) {
       case GgufMode::Normal:
         return PairingKind::Interleaved;
       case GgufMode::NormalOrMrope:
@@ -193,16 +188,16 @@ class GgufReader {
     }
   }
 
-  static Index checked_width(const GgufKeys& keys, const char* name, Index width) {
+  Index checked_width(const char* name, Index width) const {
     if (width < 2 || width > max_head_dim || width % 2 != 0) {
-      keys.reject(name, "must be even and from 2 to 65536, but makes it " + std::to_string(width));
+      keys_.reject(name, "must be even and from 2 to 65536, but makes it ", width);
     }
     return width;
   }
 
   Index head_dim() const {
     for (const char* name : {"attention.key_length_mla", "attention.key_length"}) {
-      if (const auto given = keys_.integer(name)) return checked_width(keys_, name, *given);
+      if (const auto given = keys_.integer(name)) return checked_width(name, *given);
     }
     const auto embedding = keys_.integer("embedding_length");
     const auto heads = keys_.integers("attention.head_count");
@@ -215,12 +210,12 @@ class GgufReader {
       keys_.reject("attention.head_count", "differs between layers, and there is no key_length");
     }
     if (count < 1) keys_.reject("attention.head_count", "must be positive");
-    return checked_width(keys_, "embedding_length", *embedding / count);
+    return checked_width("embedding_length", *embedding / count);
   }
 
   double global_base() const {
     constexpr auto of_compressed = "attention.compress_rope_freq_base";
-    if (!entry_.compresses_keys) return keys_.real("rope.freq_base").value_or(10000);
+    if (!architecture_.compresses_keys) return gguf_base(keys_);
     const auto base = keys_.real(of_compressed);
     if (!base) keys_.reject(of_compressed, "is missing");
     return *base;
@@ -240,15 +235,19 @@ class GgufReader {
 
   RotarySettings global_rotary() const {
     RotarySettings rotary{.pairing = pairing(), .head_dim = head_dim()};
-    const Index dim = rotary_width(rotary.head_dim) / entry_.rope.global_part;
-    checked_width(keys_, "rope.dimension_count", dim);
-    if (entry_.rope.rotary_is_last) rotary.rotary_offset = rotary.head_dim - dim;
+    const Index dim = rotary_width(rotary.head_dim) / architecture_.rope.global_part;
+    checked_width("rope.dimension_count", dim);
+    if (architecture_.rope.rotary_is_last) rotary.rotary_offset = rotary.head_dim - dim;
     rotary.axes = axes(dim / 2);
-    rotary.rule = gguf_rule(keys_, {.rotary_dim = dim,
-                                    .base = global_base(),
-                                    .architecture = &entry_,
-                                    .attn_factor = options_.attn_factor});
+    rotary.rule = rule(dim, global_base());
     return rotary;
+  }
+
+  RotaryRule rule(Index rotary_dim, double base) const {
+    return gguf_rule(keys_, {.rotary_dim = rotary_dim,
+                             .base = base,
+                             .architecture = &architecture_,
+                             .attn_factor = options_.attn_factor});
   }
 
   /// Returns the rotation of local layers: the global one with the keys of local layers, and
@@ -258,20 +257,20 @@ class GgufReader {
     for (const char* name : {"attention.key_length_swa", "attention.key_length_mla_swa"}) {
       rotary.head_dim = keys_.integer(name).value_or(rotary.head_dim);
     }
-    const Index widest = rotary_dim(global) * entry_.rope.global_part;
+    const Index widest = rotary_dim(global) * architecture_.rope.global_part;
     const Index dim =
         keys_.integer("rope.dimension_count_swa").value_or((std::min)(widest, rotary.head_dim));
-    checked_width(keys_, "rope.dimension_count_swa", dim);
-    if (entry_.rope.rotary_is_last) rotary.rotary_offset = rotary.head_dim - dim;
-    const double default_base = entry_.rope.local_base != 0
-                                    ? entry_.rope.local_base
-                                    : keys_.real("rope.freq_base").value_or(10000);
+    checked_width("rope.dimension_count_swa", dim);
+    if (architecture_.rope.rotary_is_last) rotary.rotary_offset = rotary.head_dim - dim;
+    const double default_base =
+        architecture_.rope.local_base != 0 ? architecture_.rope.local_base : gguf_base(keys_);
     const double base = keys_.real("rope.freq_base_swa").value_or(default_base);
-    if (entry_.rope.local != GgufLocal::AsGlobal || std::holds_alternative<Unscaled>(global.rule)) {
-      const double factor = entry_.rope.local == GgufLocal::Plain
+    if (architecture_.rope.local != GgufLocal::AsGlobal ||
+        std::holds_alternative<Unscaled>(global.rule)) {
+      const double factor = architecture_.rope.local == GgufLocal::Plain
                                 ? 1
                                 : keys_.real("rope.scaling.attn_factor").value_or(1);
-      rotary.rule = gguf_unscaled(dim, base, factor);
+      rotary.rule = gguf_divided(dim, base, factor);
       return rotary;
     }
     const bool has_tensors = std::holds_alternative<LongRopeScaling>(global.rule) ||
@@ -280,10 +279,7 @@ class GgufReader {
       fail<ConfigError>(GgufKeys::function, "whether scaling applies to the local layers of '",
                         model_.model_type, "' is unknown");
     }
-    rotary.rule = gguf_rule(keys_, {.rotary_dim = dim,
-                                    .base = base,
-                                    .architecture = &entry_,
-                                    .attn_factor = options_.attn_factor});
+    rotary.rule = rule(dim, base);
     return rotary;
   }
 
@@ -293,12 +289,13 @@ class GgufReader {
     Index sum = 0;
     for (const Index section : sections) {
       if (section < 0 || section > pairs - sum) {
-        keys_.reject("rope.dimension_sections",
-                     "must have no negative entry and add up to " + std::to_string(pairs));
+        keys_.reject("rope.dimension_sections", "must have no negative entry and add up to ",
+                     pairs);
       }
       sum += section;
     }
-    const bool needed = entry_.mode == GgufMode::Mrope || entry_.mode == GgufMode::Imrope;
+    const bool needed =
+        architecture_.mode == GgufMode::Mrope || architecture_.mode == GgufMode::Imrope;
     if (sum == 0) {
       if (needed) keys_.reject("rope.dimension_sections", "is missing");
       return {};
@@ -308,8 +305,9 @@ class GgufReader {
                  ? mrope_chunked(sections)
                  : mrope_interleaved(sections, MropeTail::Fourth);
     }
-    if (entry_.mode == GgufMode::Imrope) return mrope_interleaved(sections, MropeTail::Fourth);
-    if (entry_.mode == GgufMode::Normal || entry_.mode == GgufMode::Neox) {
+    if (architecture_.mode == GgufMode::Imrope)
+      return mrope_interleaved(sections, MropeTail::Fourth);
+    if (architecture_.mode == GgufMode::Normal || architecture_.mode == GgufMode::Neox) {
       keys_.reject("rope.dimension_sections", "is given, but this architecture has one axis");
     }
     return mrope_chunked(sections);
@@ -317,7 +315,9 @@ class GgufReader {
 
   GgufKeys keys_;
   GgufOptions options_;
-  GgufArchitecture entry_;
+  /// The row; for an unknown architecture, a plain one whose options state the rest.
+  GgufArchitecture architecture_ = {
+      .names = {}, .mode = GgufMode::Neox, .scores = {.reads_scale = true}};
   bool is_known_ = false;
   ModelSettings model_;
 };
@@ -325,11 +325,11 @@ class GgufReader {
 }  // namespace detail
 
 POSENC_DETAIL_READER ModelSettings read_gguf(const GgufFile& file, const GgufOptions& options) {
-  auto architecture = file.text("general.architecture");
+  const auto architecture = file.text("general.architecture");
   if (!architecture) {
     detail::fail<ConfigError>(detail::GgufKeys::function, "general.architecture is missing");
   }
-  return detail::GgufReader(file, *std::move(architecture), options).read();
+  return detail::GgufReader(file, *architecture, options).read();
 }
 
 POSENC_DETAIL_READER ModelSettings read_gguf(std::span<const std::byte> bytes,

@@ -6,6 +6,8 @@
 #include <posenc/interop/detail/gguf_bytes.hpp>
 #include <posenc/simd/half.hpp>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -23,6 +25,16 @@
 #include <vector>
 
 POSENC_BEGIN
+namespace detail {
+
+/// Tensors of divisors of the frequencies: one list for all lengths, or two lists of LongRoPE.
+inline constexpr std::string_view gguf_freqs_tensor = "rope_freqs.weight",
+                                  gguf_long_tensor = "rope_factors_long.weight",
+                                  gguf_short_tensor = "rope_factors_short.weight";
+inline constexpr std::array gguf_rope_tensors = {gguf_freqs_tensor, gguf_long_tensor,
+                                                 gguf_short_tensor};
+
+}  // namespace detail
 
 /// Metadata of a GGUF file (versions 2 and 3, little-endian) and its small rotary tensors.
 ///
@@ -323,10 +335,8 @@ class GgufFile {
     const auto type = cursor.template number<std::uint32_t>(what);
     const auto offset = cursor.template number<std::uint64_t>(what);
     tensor_names_.insert(name);
-    if (name != "rope_freqs.weight" && name != "rope_factors_long.weight" &&
-        name != "rope_factors_short.weight") {
-      return;
-    }
+    const auto& rotary = detail::gguf_rope_tensors;
+    if (std::find(rotary.begin(), rotary.end(), name) == rotary.end()) return;
     for (const Tensor& other : wanted) {
       if (other.name == name) {
         detail::fail<ConfigError>(function, "the tensor ", name, " occurs twice");

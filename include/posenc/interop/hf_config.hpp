@@ -133,6 +133,7 @@ POSENC_END
 #include <posenc/interop/detail/hf_unknown_type.hpp>
 #include <posenc/interop/detail/hf_vision.hpp>
 #include <posenc/interop/detail/names.hpp>
+#include <posenc/interop/detail/unknown_model.hpp>
 
 #include <array>
 #include <optional>
@@ -145,10 +146,7 @@ namespace detail {
 /// Rejects a name that the caller means to ignore if it has an effect, or if the file lacks it.
 inline void hf_check_ignored_keys(const HfRead& read) {
   for_each_name(read.options.ignored_keys, [&read](std::string_view key) {
-    const bool is_read = read.config.was_read(key);
-    if (read.config.has(key) && !is_read) return;
-    fail<ConfigError>(JsonKeys::function, "ignored_keys names '", key, "', which ",
-                      is_read ? "has an effect" : "the file does not have");
+    check_ignored_key(JsonKeys::function, key, read.config.has(key), read.config.was_read(key));
   });
 }
 

@@ -3,8 +3,8 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/interop/detail/gguf_architecture.hpp>
+#include <posenc/interop/detail/gguf_keys.hpp>
 #include <posenc/interop/detail/gguf_layers.hpp>
-#include <posenc/interop/detail/gguf_rules.hpp>
 #include <posenc/interop/detail/qk_norm_rows.hpp>
 #include <posenc/interop/layer_attention.hpp>
 #include <posenc/interop/model_settings.hpp>
@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
-#include <string>
 #include <vector>
 
 POSENC_BEGIN
@@ -98,7 +97,7 @@ class GgufAttention {
     if (counts.empty()) counts = *given;
     for (const Index count : counts) {
       if (count < 0 || count > max_heads) {
-        keys_.reject(name, "must be from 0 to " + std::to_string(max_heads));
+        keys_.reject(name, "must be from 0 to ", max_heads);
       }
     }
   }

@@ -4,10 +4,12 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/interop/detail/gguf_architecture.hpp>
+#include <posenc/interop/detail/gguf_keys.hpp>
 #include <posenc/interop/detail/gguf_layers.hpp>
 #include <posenc/interop/detail/gguf_rules.hpp>
 
 #include <string>
+#include <string_view>
 
 // Checks of keys and tensors that an architecture's graph does not use.
 POSENC_BEGIN
@@ -32,9 +34,10 @@ POSENC_COLD inline void gguf_check_layer_lists(const GgufKeys& keys,
 /// Checks that the file agrees with a graph of fixed rotation.
 ///   Source: ggml-org/llama.cpp, src/models/cogvlm.cpp (0f72889) and deepseek2ocr.cpp (14afe7b)
 POSENC_COLD inline void gguf_check_plain(const GgufKeys& keys, Index head_dim) {
-  constexpr auto base = "rope.freq_base", width = "rope.dimension_count";
-  if (keys.real(base).value_or(10000) != 10000) {
-    keys.reject(base, "is not 10000, the base that llama.cpp uses for this architecture");
+  constexpr auto width = "rope.dimension_count";
+  if (gguf_base(keys) != 10000) {
+    keys.reject("rope.freq_base",
+                "is not 10000, the base that llama.cpp uses for this architecture");
   }
   if (keys.integer(width).value_or(head_dim) != head_dim) {
     keys.reject(width, "is not the width of a head, all of which llama.cpp rotates");
@@ -53,8 +56,7 @@ POSENC_COLD inline void gguf_check_plain(const GgufKeys& keys, Index head_dim) {
 POSENC_COLD inline void gguf_check_tensors(const GgufKeys& keys,
                                            const GgufArchitecture& architecture,
                                            const std::string& name) {
-  for (const char* tensor :
-       {gguf_freqs_tensor, "rope_factors_long.weight", "rope_factors_short.weight"}) {
+  for (const std::string_view tensor : gguf_rope_tensors) {
     if ((architecture.rope.is_plain || architecture.rope.ignores_tensors) &&
         keys.file().rope_tensor(tensor)) {
       fail<ConfigError>(GgufKeys::function, "the tensor ", tensor,
@@ -95,8 +97,7 @@ POSENC_COLD inline void gguf_check_local_base(const GgufKeys& keys,
                                               const GgufArchitecture& architecture) {
   constexpr auto key = "rope.freq_base_swa";
   const auto local = keys.real(key);
-  const double global = keys.real("rope.freq_base").value_or(10000);
-  if (architecture.rope.ignores_local_base && local && *local != global) {
+  if (architecture.rope.ignores_local_base && local && *local != gguf_base(keys)) {
     keys.reject(key, "is not rope.freq_base, which llama.cpp uses in all layers");
   }
 }

@@ -3,8 +3,10 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/interop/detail/gguf_keys.hpp>
 #include <posenc/interop/detail/gguf_rules.hpp>
 #include <posenc/interop/detail/names.hpp>
+#include <posenc/interop/detail/unknown_model.hpp>
 
 #include <string>
 #include <string_view>
@@ -64,9 +66,7 @@ POSENC_COLD inline void gguf_reject_unknown_keys(const GgufKeys& keys, std::stri
     const bool is_read = (name.starts_with("rope.") || name.starts_with("attention.")) &&
                          is_known(name) &&
                          !lists_name(gguf_ignored_attention_keys, name.substr(name.find('.') + 1));
-    if (keys.has(name) && !is_read) return;
-    fail<ConfigError>(GgufKeys::function, "ignored_keys names '", name, "', which ",
-                      keys.has(name) ? "has an effect" : "the file does not have");
+    check_ignored_key(GgufKeys::function, name, keys.has(name), is_read);
   });
   const std::string prefix = keys.full("");
   for (const std::string& key : keys.file().keys(prefix)) {

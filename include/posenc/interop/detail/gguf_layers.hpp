@@ -4,7 +4,7 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/interop/detail/gguf_architecture.hpp>
-#include <posenc/interop/detail/gguf_rules.hpp>
+#include <posenc/interop/detail/gguf_keys.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -4,10 +4,9 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/frequency/rotary_rule.hpp>
-#include <posenc/frequency/rule_description.hpp>
 #include <posenc/interop/detail/gguf_architecture.hpp>
+#include <posenc/interop/detail/gguf_keys.hpp>
 #include <posenc/interop/detail/names.hpp>
-#include <posenc/interop/gguf_file.hpp>
 #include <posenc/interop/gguf_options.hpp>
 
 #include <algorithm>
@@ -22,44 +21,13 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Reader of the keys <architecture>.<name> of a file.
-class GgufKeys {
- public:
-  GgufKeys(const GgufFile& file, std::string architecture)
-      : file_(file), prefix_(std::move(architecture) + ".") {}
-
-  std::string full(std::string_view name) const { return prefix_ + std::string(name); }
-
-  std::optional<Index> integer(std::string_view name) const { return file_.integer(full(name)); }
-  std::optional<double> real(std::string_view name) const { return file_.real(full(name)); }
-  std::optional<bool> flag(std::string_view name) const { return file_.flag(full(name)); }
-  std::optional<std::string> text(std::string_view name) const { return file_.text(full(name)); }
-  std::optional<std::vector<Index>> integers(std::string_view name) const {
-    return file_.integers(full(name));
-  }
-  bool has(std::string_view name) const { return file_.has(full(name)); }
-  const GgufFile& file() const noexcept { return file_; }
-
-  [[noreturn]] void reject(std::string_view name, std::string_view why) const {
-    fail<ConfigError>(function, full(name), " ", why);
-  }
-
-  static constexpr const char* function = "read_gguf";
-
- private:
-  const GgufFile& file_;
-  std::string prefix_;
-};
-
+/// Inputs of a rule beside the keys of its scaling.
 struct GgufRuleContext {
   Index rotary_dim = 0;
   double base = 0;
   const GgufArchitecture* architecture = nullptr;
   GgufAttentionFactor attn_factor = GgufAttentionFactor::Unspecified;
 };
-
-/// Tensor of divisors of the frequencies.
-inline constexpr auto gguf_freqs_tensor = "rope_freqs.weight";
 
 /// Keys of factors, whose value 1 has no effect.
 inline constexpr auto gguf_factor_keys = std::to_array<const char*>(
@@ -77,48 +45,16 @@ POSENC_COLD inline double gguf_factor(const GgufKeys& keys) {
   return found.value_or(1);
 }
 
+/// Returns the base of global layers, by default llama.cpp's for every architecture.
+POSENC_COLD inline double gguf_base(const GgufKeys& keys) {
+  return keys.real("rope.freq_base").value_or(10000);
+}
+
 POSENC_COLD inline Index gguf_original_length(const GgufKeys& keys) {
   const auto given = keys.integer("rope.scaling.original_context_length");
   const auto length = given ? given : keys.integer("context_length");
   if (!length) keys.reject("context_length", "is missing");
   return *length;
-}
-
-// Overloads that read one field of a rule, by the field's type. Numbers of a single type of scaling
-// are under `prefix` and the field's name. Without a key, a field keeps its default.
-
-POSENC_COLD inline void gguf_read_field(const GgufKeys& keys, const GgufRuleContext& context,
-                                        const std::string&, std::string_view name, Index& field) {
-  if (name == "rotary_dim") field = context.rotary_dim;
-  if (name == "original_max_position") field = gguf_original_length(keys);
-}
-POSENC_COLD inline void gguf_read_field(const GgufKeys& keys, const GgufRuleContext& context,
-                                        const std::string& prefix, std::string_view name,
-                                        double& field) {
-  if (name == "base") {
-    field = context.base;
-  } else if (name == "factor") {
-    field = gguf_factor(keys);
-  } else {
-    std::string key = prefix;
-    key += name;
-    field = keys.real(key).value_or(field);
-  }
-}
-/// Overload for fields without a key.
-template <class T>
-void gguf_read_field(const GgufKeys&, const GgufRuleContext&, const std::string&, std::string_view,
-                     const T&) {}
-
-/// Returns a rule whose numbers have the same meaning in the file.
-template <class Rule>
-Rule gguf_read_rule(const GgufKeys& keys, const GgufRuleContext& context,
-                    const std::string& prefix = "rope.scaling.") {
-  Rule rule;
-  for_each_field(rule, [&](const char* name, auto& field) {
-    gguf_read_field(keys, context, prefix, name, field);
-  });
-  return rule;
 }
 
 /// True if attn_factor is the complete factor of cos and sin, instead of relative to YaRN's own.
@@ -194,7 +130,7 @@ POSENC_COLD inline void gguf_yarn_magnitude(const GgufKeys& keys, const GgufRule
 /// Returns a tensor of divisors, one per pair; nullopt if there is none. The tensor has an element
 /// for each pair of the widest layers, whose first ones are of narrower layers.
 POSENC_COLD inline std::optional<std::vector<double>> gguf_divisor_tensor(const GgufKeys& keys,
-                                                                          const char* name,
+                                                                          std::string_view name,
                                                                           Index rotary_dim,
                                                                           Index widest) {
   auto divisors = keys.file().rope_tensor(name);
@@ -216,8 +152,8 @@ POSENC_COLD inline GgufDivisors gguf_divisors(const GgufKeys& keys,
   const Index dim = context.rotary_dim;
   const Index widest = dim * context.architecture->rope.global_part;
   GgufDivisors read{.freqs = gguf_divisor_tensor(keys, gguf_freqs_tensor, dim, widest),
-                    .longer = gguf_divisor_tensor(keys, "rope_factors_long.weight", dim, widest),
-                    .shorter = gguf_divisor_tensor(keys, "rope_factors_short.weight", dim, widest)};
+                    .longer = gguf_divisor_tensor(keys, gguf_long_tensor, dim, widest),
+                    .shorter = gguf_divisor_tensor(keys, gguf_short_tensor, dim, widest)};
   if (read.longer.has_value() != read.shorter.has_value() || (read.longer && read.freqs)) {
     fail<ConfigError>(GgufKeys::function,
                       "there must be rope_factors_long.weight and rope_factors_short.weight, or "
@@ -227,103 +163,92 @@ POSENC_COLD inline GgufDivisors gguf_divisors(const GgufKeys& keys,
 }
 
 POSENC_COLD inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context,
-                                        const GgufDivisors& divisors) {
+                                        const GgufDivisors& divisors, double factor) {
+  constexpr auto ext_key = "rope.scaling.yarn_ext_factor",
+                 attn_key = "rope.scaling.yarn_attn_factor";
   if (divisors.freqs || divisors.longer) {
     fail<ConfigError>(GgufKeys::function,
                       "YaRN together with tensors of divisors is not supported");
   }
-  auto rule = gguf_read_rule<YarnScaling>(keys, context, "rope.scaling.yarn_");
-  if (keys.real("rope.scaling.yarn_ext_factor").value_or(1) != 1) {
-    keys.reject("rope.scaling.yarn_ext_factor", "is not 1, which is not supported");
+  if (keys.real(ext_key).value_or(1) != 1) {
+    keys.reject(ext_key, "is not 1, which is not supported");
   }
-  rule.beta_fast =
-      keys.real("rope.scaling.yarn_beta_fast").value_or(context.architecture->rope.beta_fast);
-  constexpr auto factor_key = "rope.scaling.yarn_attn_factor";
-  if (keys.real(factor_key).value_or(1) != 1) {
-    keys.reject(factor_key, "is not 1, and it has no effect in llama.cpp");
+  if (keys.real(attn_key).value_or(1) != 1) {
+    keys.reject(attn_key, "is not 1, and it has no effect in llama.cpp");
   }
-  rule.truncate = context.architecture->rope.rounds_ramp;
+  const GgufRope& rope = context.architecture->rope;
+  YarnScaling rule{
+      .rotary_dim = context.rotary_dim,
+      .base = context.base,
+      .factor = factor,
+      .original_max_position = gguf_original_length(keys),
+      .beta_fast = keys.real("rope.scaling.yarn_beta_fast").value_or(rope.beta_fast),
+      .beta_slow = keys.real("rope.scaling.yarn_beta_slow").value_or(YarnScaling{}.beta_slow),
+      .truncate = rope.rounds_ramp};
   gguf_yarn_magnitude(keys, context, rule);
   return rule;
 }
 
-/// Returns a rule without scaling, whose cos and sin are multiplied by a factor.
-POSENC_COLD inline RotaryRule gguf_unscaled(Index rotary_dim, double base,
-                                            double attention_factor) {
-  if (attention_factor == 1) return Unscaled{.rotary_dim = rotary_dim, .base = base};
-  return DivisorScaling{
-      .rotary_dim = rotary_dim,
-      .base = base,
-      .divisors = std::vector<double>(static_cast<std::size_t>(rotary_dim / 2), 1.0),
-      .attention_factor = attention_factor};
+/// Returns a rule that divides frequencies by a factor, by divisors or by both, and multiplies cos
+/// and sin by attention_factor.
+POSENC_COLD inline RotaryRule gguf_divided(Index rotary_dim, double base, double attention_factor,
+                                           double factor = 1,
+                                           std::optional<std::vector<double>> divisors = {}) {
+  if (!divisors && attention_factor == 1) {
+    if (factor == 1) return Unscaled{.rotary_dim = rotary_dim, .base = base};
+    return LinearScaling{.rotary_dim = rotary_dim, .base = base, .factor = factor};
+  }
+  if (!divisors) divisors.emplace(static_cast<std::size_t>(rotary_dim / 2), 1.0);
+  for (double& divisor : *divisors) divisor *= factor;
+  return DivisorScaling{.rotary_dim = rotary_dim,
+                        .base = base,
+                        .divisors = *std::move(divisors),
+                        .attention_factor = attention_factor};
 }
 
-/// Returns a rule that divides frequencies by one factor, by divisors, or by both.
-POSENC_COLD inline RotaryRule gguf_divided(const GgufKeys& keys, const GgufRuleContext& context,
-                                           GgufDivisors divisors, double factor) {
-  const double attention_factor = keys.real("rope.scaling.attn_factor").value_or(1);
+/// Returns the rule of every type except YaRN. LongRoPE's tensors select it for any of them, because
+/// older files name no type.
+POSENC_COLD inline RotaryRule gguf_divided_or_longrope(const GgufKeys& keys,
+                                                       const GgufRuleContext& context,
+                                                       const GgufDivisors& divisors,
+                                                       double factor) {
+  constexpr auto factor_key = "rope.scaling.factor", attn_key = "rope.scaling.attn_factor";
+  const double attention_factor = keys.real(attn_key).value_or(1);
   if (gguf_scales_scores(*context.architecture) && (factor != 1 || attention_factor != 1)) {
-    const char* key = factor != 1 ? "rope.scaling.factor" : "rope.scaling.attn_factor";
-    keys.reject(key,
+    keys.reject(factor != 1 ? factor_key : attn_key,
                 "is not 1, for which llama.cpp scales scores of this architecture even without "
                 "YaRN");
   }
-  if (divisors.longer) {  // for any type, because older files name none
-    if (factor != 1) keys.reject("rope.scaling.factor", "contradicts the tensors of LongRoPE");
-    return LongRopeScaling{.rotary_dim = context.rotary_dim,
-                           .base = context.base,
-                           .short_factor = *std::move(divisors.shorter),
-                           .long_factor = *std::move(divisors.longer),
-                           .original_max_position = gguf_original_length(keys),
-                           .attention_factor = attention_factor};
-  }
-  auto& freqs = divisors.freqs;
-  if (freqs || attention_factor != 1) {
-    if (!freqs) freqs.emplace(static_cast<std::size_t>(context.rotary_dim / 2), 1.0);
-    for (double& divisor : *freqs) divisor *= factor;
-    return DivisorScaling{.rotary_dim = context.rotary_dim,
-                          .base = context.base,
-                          .divisors = *std::move(freqs),
-                          .attention_factor = attention_factor};
-  }
-  if (factor == 1) return gguf_read_rule<Unscaled>(keys, context);
-  return gguf_read_rule<LinearScaling>(keys, context);
-}
-
-POSENC_COLD inline RotaryRule gguf_none(const GgufKeys& keys, const GgufRuleContext& context,
-                                        const GgufDivisors& divisors) {
-  return gguf_divided(keys, context, divisors, 1);
-}
-
-POSENC_COLD inline RotaryRule gguf_linear(const GgufKeys& keys, const GgufRuleContext& context,
-                                          const GgufDivisors& divisors) {
-  return gguf_divided(keys, context, divisors, gguf_factor(keys));
-}
-
-POSENC_COLD inline RotaryRule gguf_longrope(const GgufKeys& keys, const GgufRuleContext& context,
-                                            const GgufDivisors& divisors) {
   if (!divisors.longer) {
-    fail<ConfigError>(GgufKeys::function,
-                      "the type longrope needs the tensors rope_factors_long.weight and "
-                      "rope_factors_short.weight");
+    return gguf_divided(context.rotary_dim, context.base, attention_factor, factor, divisors.freqs);
   }
-  return gguf_linear(keys, context, divisors);
+  if (factor != 1) keys.reject(factor_key, "contradicts the tensors of LongRoPE");
+  return LongRopeScaling{.rotary_dim = context.rotary_dim,
+                         .base = context.base,
+                         .short_factor = *divisors.shorter,
+                         .long_factor = *divisors.longer,
+                         .original_max_position = gguf_original_length(keys),
+                         .attention_factor = attention_factor};
 }
 
-/// Type of scaling, the function that reads its rule, and keys that other types reject.
+/// Type of scaling, and the function that reads its rule.
 struct GgufRuleType {
-  std::string_view name;
-  RotaryRule (*read)(const GgufKeys&, const GgufRuleContext&, const GgufDivisors&);
-  std::string_view keys = {};
+  std::string_view names;
+  RotaryRule (*read)(const GgufKeys&, const GgufRuleContext&, const GgufDivisors&, double factor);
+  bool has_factor = true;      ///< otherwise the factor is 1, whatever the file says
+  bool needs_lists = false;    ///< the file must have the two tensors of LongRoPE
+  std::string_view keys = {};  ///< keys that other types reject
 };
 
 inline constexpr auto gguf_rule_types = std::to_array<GgufRuleType>(
-    {{"none", gguf_none},
-     {"linear", gguf_linear},
-     {"yarn", gguf_yarn,
-      "rope.scaling.yarn_ext_factor rope.scaling.yarn_attn_factor rope.scaling.yarn_beta_fast "
-      "rope.scaling.yarn_beta_slow rope.scaling.yarn_log_multiplier"},
-     {"longrope", gguf_longrope}});
+    {{.names = "none", .read = gguf_divided_or_longrope, .has_factor = false},
+     {.names = "linear", .read = gguf_divided_or_longrope},
+     {.names = "yarn",
+      .read = gguf_yarn,
+      .keys =
+          "rope.scaling.yarn_ext_factor rope.scaling.yarn_attn_factor rope.scaling.yarn_beta_fast "
+          "rope.scaling.yarn_beta_slow rope.scaling.yarn_log_multiplier"},
+     {.names = "longrope", .read = gguf_divided_or_longrope, .needs_lists = true}});
 
 /// True if a key belongs to a single type of scaling.
 POSENC_COLD inline bool gguf_is_type_key(std::string_view key) {
@@ -334,23 +259,24 @@ POSENC_COLD inline bool gguf_is_type_key(std::string_view key) {
 /// Returns the rule of the type that the file names, by default linear.
 POSENC_COLD inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleContext& context) {
   const std::string name = keys.text("rope.scaling.type").value_or("linear");
-  const GgufRuleType* named = nullptr;
-  for (const GgufRuleType& type : gguf_rule_types) {
-    if (type.name == name) named = &type;
-  }
+  const GgufRuleType* named = find_row(gguf_rule_types, name);
   if (named == nullptr) {
-    fail<ConfigError>(GgufKeys::function, keys.full("rope.scaling.type"),
-                      " has the unknown value '", name, "'");
+    keys.reject("rope.scaling.type", "has the unknown value '", std::string_view(name), "'");
   }
   const GgufDivisors divisors = gguf_divisors(keys, context);
   for (const GgufRuleType& other : gguf_rule_types) {
-    for_each_name(&other == named ? std::string_view() : other.keys, [&](std::string_view key) {
+    if (&other == named) continue;
+    for_each_name(other.keys, [&](std::string_view key) {
       if (!keys.has(key)) return;
-      keys.reject(
-          key, "has no effect, because the scaling is not of the type " + std::string(other.name));
+      keys.reject(key, "has no effect, because the scaling is not of the type ", other.names);
     });
   }
-  return named->read(keys, context, divisors);
+  if (named->needs_lists && !divisors.longer) {
+    fail<ConfigError>(GgufKeys::function,
+                      "the type longrope needs the tensors rope_factors_long.weight and "
+                      "rope_factors_short.weight");
+  }
+  return named->read(keys, context, divisors, named->has_factor ? gguf_factor(keys) : 1);
 }
 
 }  // namespace detail

@@ -4,12 +4,13 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/interop/detail/gguf_architecture.hpp>
+#include <posenc/interop/detail/gguf_keys.hpp>
 #include <posenc/interop/detail/gguf_rules.hpp>
 #include <posenc/interop/model_settings.hpp>
 
 #include <cmath>
 #include <optional>
-#include <string>
+#include <string_view>
 
 // Settings of scores in a GGUF file. Most of them are in llama.cpp's code of each architecture, and
 // only some in keys.
@@ -59,7 +60,7 @@ POSENC_COLD inline std::optional<double> gguf_softmax_scale(const GgufKeys& keys
   if (architecture.scores.reads_scale && !scale) return given;
   const double fixed = scale.value_or(1 / std::sqrt(static_cast<double>(head_dim)));
   if (std::abs(given / fixed - 1) > 1e-5) {
-    keys.reject("attention.scale", "contradicts the scale of this architecture, " + to_text(fixed));
+    keys.reject("attention.scale", "contradicts the scale of this architecture, ", fixed);
   }
   return given;
 }
@@ -102,16 +103,16 @@ POSENC_COLD inline std::optional<QueryTemperature> gguf_temperature(
       if (scale.value_or(0) == 0) return std::nullopt;
       const Index original = gguf_original_length(keys);
       if (length && *length != original) {
-        keys.reject(length_key, "contradicts the trained length " + std::to_string(original) +
-                                    ", which llama.cpp uses");
+        keys.reject(length_key, "contradicts the trained length ", original,
+                    ", which llama.cpp uses");
       }
       return log_floor(*scale, original);
     }
     case GgufTemperature::BeyondOwn:
       if (scale.value_or(0) == 0) return std::nullopt;
       if (!length || *length < 1) {
-        keys.reject(length_key,
-                    "must be set and positive, since " + keys.full(scale_key) + " is not 0");
+        keys.reject(length_key, "must be set and positive, since ",
+                    std::string_view(keys.full(scale_key)), " is not 0");
       }
       return log_floor(*scale, *length);
     default:

@@ -2,29 +2,20 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
-#include <posenc/interop/detail/agreed_number.hpp>
+#include <posenc/interop/detail/gguf_keys.hpp>
 #include <posenc/interop/detail/gguf_layers.hpp>
-#include <posenc/interop/detail/gguf_rules.hpp>
+#include <posenc/interop/detail/read_sizes.hpp>
 #include <posenc/interop/model_settings.hpp>
 
 #include <optional>
-#include <string>
 #include <vector>
 
 POSENC_BEGIN
 namespace detail {
 
-POSENC_COLD inline std::optional<Index> gguf_size(const GgufKeys& keys, const char* name) {
-  const auto size = keys.integer(name);
-  if (size && (*size < 1 || *size > max_model_size)) {
-    keys.reject(name, "must be from 1 to " + std::to_string(max_model_size));
-  }
-  return size;
-}
-
 /// Returns the number of tokens of the vocabulary, by its key or else by the list of tokens.
 POSENC_COLD inline std::optional<Index> gguf_vocabulary_size(const GgufKeys& keys) {
-  if (const auto size = gguf_size(keys, "vocab_size")) return size;
+  if (const auto size = agreed_size(keys, {"vocab_size"})) return size;
   const auto tokens = keys.file().array_length("tokenizer.ggml.tokens");
   return tokens && *tokens >= 1 && *tokens <= max_model_size ? tokens : std::nullopt;
 }
@@ -32,23 +23,9 @@ POSENC_COLD inline std::optional<Index> gguf_vocabulary_size(const GgufKeys& key
 POSENC_COLD inline std::vector<Index> gguf_intermediate_sizes(const GgufKeys& keys) {
   constexpr auto name = "feed_forward_length";
   auto sizes = keys.integers(name).value_or(std::vector<Index>{});
-  for (const Index size : sizes) {
-    if (size < 0 || size > max_model_size) {
-      keys.reject(name, "must be from 0 to " + std::to_string(max_model_size));
-    }
-  }
+  for (const Index size : sizes) check_size(keys, name, size, 0);
   if (keys.has("block_count")) gguf_layer_list(keys, name);  // checks the length of a list
   return sizes;
-}
-
-POSENC_COLD inline std::optional<double> gguf_norm_epsilon(const GgufKeys& keys) {
-  AgreedNumber<double> agreed;
-  for (const char* name : {"attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"}) {
-    const auto value = keys.real(name);
-    if (value && !(*value > 0)) keys.reject(name, "must be positive");
-    agreed.add(value);
-  }
-  return agreed.get();
 }
 
 /// Returns true if the output projection is the table of embeddings, because it has no tensor of
@@ -61,10 +38,12 @@ POSENC_COLD inline std::optional<bool> gguf_tied_embeddings(const GgufFile& file
 }
 
 POSENC_COLD inline void gguf_read_sizes(const GgufKeys& keys, ModelSettings& model) {
-  model.hidden_size = gguf_size(keys, "embedding_length");
+  model.hidden_size = agreed_size(keys, {"embedding_length"});
   model.vocabulary_size = gguf_vocabulary_size(keys);
   model.intermediate_sizes = gguf_intermediate_sizes(keys);
-  model.norm_epsilon = gguf_norm_epsilon(keys);
+  model.norm_epsilon =
+      agreed_epsilon(keys, {"attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"})
+          .get();
   model.tied_embeddings = gguf_tied_embeddings(keys.file());
 }
 

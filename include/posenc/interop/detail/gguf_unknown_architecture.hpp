@@ -2,10 +2,10 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
-#include <posenc/core/error.hpp>
-#include <posenc/interop/detail/gguf_rules.hpp>
+#include <posenc/interop/detail/gguf_keys.hpp>
 #include <posenc/interop/detail/names.hpp>
 #include <posenc/interop/detail/unknown_model.hpp>
+#include <posenc/interop/gguf_options.hpp>
 
 #include <string>
 #include <string_view>
@@ -35,9 +35,9 @@ POSENC_COLD inline bool gguf_is_ordinary(std::string_view name) {
 
 /// Rejects an unknown architecture unless file and options state everything that its code would
 /// define.
-template <class Options>
-void gguf_require_statements(const GgufKeys& keys, const std::string& architecture,
-                             const Options& options) {
+POSENC_COLD inline void gguf_require_statements(const GgufKeys& keys,
+                                                const std::string& architecture,
+                                                const GgufOptions& options) {
   RequiredStatements required;
   required.need("pairing", options.pairing.has_value());
   required.need("mrope_order", options.mrope_order || !keys.has("rope.dimension_sections"));
@@ -55,15 +55,13 @@ void gguf_require_statements(const GgufKeys& keys, const std::string& architectu
 }
 
 /// Rejects options that state what a known architecture defines.
-template <class Options>
-void gguf_reject_statements(const std::string& architecture, const Options& options) {
+POSENC_COLD inline void gguf_reject_statements(const std::string& architecture,
+                                               const GgufOptions& options) {
   const char* option = options.mrope_order     ? "mrope_order"
                        : options.rotary_share  ? "rotary_share"
                        : options.softmax_scale ? "softmax_scale"
                                                : nullptr;
-  if (option == nullptr) return;
-  fail<ConfigError>(GgufKeys::function, option, " must not be set for the known architecture '",
-                    architecture, "'");
+  check_no_statement(GgufKeys::function, option, "architecture", architecture);
 }
 
 }  // namespace detail

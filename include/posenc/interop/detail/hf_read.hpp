@@ -64,11 +64,12 @@ struct HfRead {
                     "' has no rotary encoding: it has ", type.has);
 }
 
-POSENC_COLD inline void hf_reject_options_of_unknown_types(const HfRead& read) {
-  if (!read.options.rotary_share && !read.options.softmax_scale) return;
-  fail<ConfigError>(JsonKeys::function,
-                    read.options.rotary_share ? "rotary_share" : "softmax_scale",
-                    " must not be set for the known model_type '", read.model.model_type, "'");
+/// Rejects options that state what a known type defines.
+POSENC_COLD inline void hf_reject_statements(const HfRead& read) {
+  const char* option = read.options.rotary_share    ? "rotary_share"
+                       : read.options.softmax_scale ? "softmax_scale"
+                                                    : nullptr;
+  check_no_statement(JsonKeys::function, option, "model_type", read.model.model_type);
 }
 
 /// Rejects an unknown type unless file and options state everything that a class would define.
@@ -102,7 +103,7 @@ POSENC_COLD inline HfRead hf_begin_read(const Json& config, const HfModelType* r
     hf_reject_unsupported_type(read, *refused);
   }
   if (read.is_known) {
-    hf_reject_options_of_unknown_types(read);
+    hf_reject_statements(read);
   } else {
     hf_require_statements(read);
   }

@@ -2,45 +2,26 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
-#include <posenc/interop/detail/agreed_number.hpp>
 #include <posenc/interop/detail/hf_custom_layers.hpp>
 #include <posenc/interop/detail/hf_norm_epsilons.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
+#include <posenc/interop/detail/read_sizes.hpp>
 #include <posenc/interop/model_settings.hpp>
 
-#include <initializer_list>
 #include <optional>
 #include <vector>
 
 POSENC_BEGIN
 namespace detail {
 
-POSENC_COLD inline std::optional<Index> hf_agreed_size(const JsonKeys& config,
-                                                       std::initializer_list<const char*> names) {
-  AgreedNumber<Index> agreed;
-  for (const char* name : names) {
-    const auto value = config.integer(name);
-    if (value && (*value < 1 || *value > max_model_size)) {
-      config.reject(name, "must lie between 1 and ", max_model_size);
-    }
-    agreed.add(value);
-  }
-  return agreed.get();
-}
-
 /// Returns the widths of the dense feed-forward networks: a single one, or a list with one per
 /// layer, as in Gemma 3n.
 POSENC_COLD inline std::vector<Index> hf_intermediate_sizes(const JsonKeys& config,
                                                             bool lists_may_be_longer) {
-  const auto check = [&config](const char* name, Index size) {
-    if (size < 0 || size > max_model_size) {
-      config.reject(name, "must lie between 0 and ", max_model_size);
-    }
-  };
   constexpr auto key = "intermediate_size";
   if (const Json* given = config.find(key); given != nullptr && given->is_array()) {
     auto list = config.integers(key).value_or(std::vector<Index>{});
-    for (const Index size : list) check(key, size);
+    for (const Index size : list) check_size(config, key, size, 0);
     const auto layers = hf_layer_count(config);
     const auto count = static_cast<Index>(list.size());
     if (layers && (lists_may_be_longer ? count < *layers : count != *layers)) {
@@ -52,7 +33,7 @@ POSENC_COLD inline std::vector<Index> hf_intermediate_sizes(const JsonKeys& conf
   AgreedNumber<Index> agreed;
   for (const char* name : {key, "ffn_dim", "n_inner", "ffn_hidden_size", "inner_hidden_size"}) {
     const auto size = config.integer(name);
-    if (size) check(name, *size);
+    if (size) check_size(config, name, *size, 0);
     agreed.add(size);
   }
   const auto size = agreed.get();
@@ -62,21 +43,17 @@ POSENC_COLD inline std::vector<Index> hf_intermediate_sizes(const JsonKeys& conf
 /// Returns the epsilon of the norms, by default that of the class.
 POSENC_COLD inline std::optional<double> hf_norm_epsilon(const JsonKeys& config,
                                                          std::optional<double> default_value) {
-  AgreedNumber<double> agreed;
-  for (const char* name : {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
-                           "norm_epsilon", "layernorm_epsilon"}) {
-    const auto value = config.real(name);
-    if (value && !(*value > 0)) config.reject(name, "must be positive");
-    agreed.add(value);
-  }
+  const auto agreed =
+      agreed_epsilon(config, {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
+                              "norm_epsilon", "layernorm_epsilon"});
   return agreed.is_absent() ? default_value : agreed.get();
 }
 
 /// Reads the sizes of a model. `is_known` is false for a type without a row.
 POSENC_COLD inline void hf_read_sizes(const JsonKeys& config, bool lists_may_be_longer,
                                       bool is_known, ModelSettings& model) {
-  model.hidden_size = hf_agreed_size(config, {"hidden_size", "n_embd"});
-  model.vocabulary_size = hf_agreed_size(config, {"vocab_size", "padded_vocab_size"});
+  model.hidden_size = agreed_size(config, {"hidden_size", "n_embd"});
+  model.vocabulary_size = agreed_size(config, {"vocab_size", "padded_vocab_size"});
   model.intermediate_sizes = hf_intermediate_sizes(config, lists_may_be_longer);
   model.norm_epsilon =
       hf_norm_epsilon(config, is_known ? hf_default_norm_epsilon(model.model_type) : std::nullopt);

@@ -49,5 +49,21 @@ class RequiredStatements {
   std::size_t foreign_count_ = 0;
 };
 
+/// Rejects an option that states what the code of a known model defines. `option` is null if no
+/// option does; `kind` and `name` are those of RequiredStatements.
+POSENC_COLD inline void check_no_statement(const char* function, const char* option,
+                                           const char* kind, std::string_view name) {
+  if (option == nullptr) return;
+  fail<ConfigError>(function, option, " must not be set for the known ", kind, " '", name, "'");
+}
+
+/// Rejects a name in ignored_keys whose key has an effect, or that the file lacks.
+POSENC_COLD inline void check_ignored_key(const char* function, std::string_view name,
+                                          bool is_in_file, bool is_read) {
+  if (is_in_file && !is_read) return;
+  fail<ConfigError>(function, "ignored_keys names '", name, "', which ",
+                    is_in_file ? "has an effect" : "the file does not have");
+}
+
 }  // namespace detail
 POSENC_END
