@@ -90,8 +90,14 @@ consume find_package
 project find_package_core without_eigen "$no_eigen" "$(block cmake 'COMPONENTS core')"
 consume find_package_core
 
-project find_package_interop interop "$no_eigen" "$(block cmake 'COMPONENTS interop')"
+# Model files need neither Eigen nor nlohmann-json. posenc::interop was the target for them in 0.2.0.
+no_json='set(CMAKE_DISABLE_FIND_PACKAGE_nlohmann_json ON)'
+project find_package_model_files model_files "$no_eigen" "$no_json" "$(block cmake 'COMPONENTS core')"
+consume find_package_model_files
+project find_package_interop model_files "$no_eigen" "$no_json" \
+  'find_package(posenc 0.3 REQUIRED COMPONENTS interop)' 'target_link_libraries(app PRIVATE posenc::interop)'
 consume find_package_interop
+grep --quiet 'link posenc::core' "$work/log" || { echo "posenc::interop is not marked deprecated" >&2; exit 1; }
 
 # The library of instantiations, here without optimisation to save time. A unit with other flags must not link.
 echo "-- installation of posenc::compiled"
@@ -113,9 +119,6 @@ project add_subdirectory app "$(block cmake 'add_subdirectory(')" "$link"
 consume add_subdirectory
 project add_subdirectory_core without_eigen "$no_eigen" 'set(POSENC_WITH_EIGEN OFF)' "$(block cmake 'add_subdirectory(')" "$link_core"
 consume add_subdirectory_core
-project add_subdirectory_interop interop "$no_eigen" 'set(POSENC_WITH_EIGEN OFF)' "$(block cmake 'add_subdirectory(')" \
-  'target_link_libraries(app PRIVATE posenc::interop)'
-consume add_subdirectory_interop
 # The lines of the front page are those of cmake/README.md.
 fetch="$(block cmake FetchContent_MakeAvailable README.md)"
 [[ "$fetch" == *'<path or url of your copy of posenc>'* ]] || { echo "README.md: no <path or url of your copy of posenc>" >&2; exit 1; }
@@ -181,8 +184,5 @@ says "no Eigen for an installed posenc::posenc" "which was not found. *posenc::c
   -D CMAKE_DISABLE_FIND_PACKAGE_Eigen3=ON
 says "posenc::posenc was not installed" "posenc::posenc is not installed" \
   cmake -S "$work/find_package" -B "$work/core-found" -G Ninja -D CMAKE_PREFIX_PATH="$work/core_only"
-says "no nlohmann-json for posenc::interop" "posenc::interop needs nlohmann-json" \
-  cmake -S "$work/find_package_interop" -B "$work/no-json" -G Ninja -D CMAKE_PREFIX_PATH="$work/home/.local" \
-  -D CMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON
 says "tests without Eigen" "tests, benchmarks and examples need Eigen" \
   cmake -S "$work/posenc" -B "$work/core-tests" -G Ninja -D POSENC_WITH_EIGEN=OFF -D POSENC_BUILD_TESTS=ON

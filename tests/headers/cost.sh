@@ -5,8 +5,7 @@
 #
 #   tests/headers/cost.sh [<times>] [<header>...]      by default 3 times, all public headers
 #
-# CXX names the compiler, CXXFLAGS its flags. Headers that do not compile, such as those that need nlohmann-json where it
-# is not installed, get a dash.
+# CXX names the compiler, CXXFLAGS its flags. Headers that do not compile get a dash.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Compiled without Eigen: posenc/without_eigen.hpp, and the headers of interop/ that do not need
-// nlohmann-json.
+// Compiled without Eigen: posenc/without_eigen.hpp, and headers of interop/.
 #include <posenc/interop/diffusion_axes.hpp>
 #include <posenc/interop/diffusion_positions.hpp>
 #include <posenc/interop/dinov3_grid.hpp>
 #include <posenc/interop/gguf.hpp>
+#include <posenc/interop/hf_config.hpp>
 #include <posenc/interop/presets.hpp>
 #include <posenc/interop/prompt_positions.hpp>
 #include <posenc/without_eigen.hpp>

@@ -106,7 +106,7 @@ meson_project() {
   shift
   mkdir -p "$project/subprojects"
   cp "$here/meson/"* "$project/"
-  cp -r "$consumers/app" "$consumers/without_eigen" "$consumers/interop" "$project/"
+  cp -r "$consumers/app" "$consumers/without_eigen" "$consumers/model_files" "$project/"
   cp -r "$packaging/meson/packagefiles" "$project/subprojects/"
   sed "s|<path or url of your copy of posenc>|file://$work/posenc|" "$packaging/meson/posenc.wrap" >"$project/subprojects/posenc.wrap"
   CXX="$compiler" quietly meson setup "$@" "$project/build" "$project"
@@ -119,9 +119,9 @@ meson_wrap() {
   quietly meson test -C "$work/meson/build"
   grep '^Ok' "$work/log"
 
-  # Without Eigen and nlohmann-json there is posenc-core alone.
-  meson_project meson-core -D posenc:eigen=disabled -D posenc:interop=disabled -D posenc=auto -D posenc-interop=auto
-  grep --quiet 'Dependency posenc-core found: YES' "$work/log" && grep --quiet 'Build targets in project: 1$' "$work/log" ||
+  # Without Eigen there is posenc-core alone, here with two programs.
+  meson_project meson-core -D posenc:eigen=disabled -D posenc=auto
+  grep --quiet 'Dependency posenc-core found: YES' "$work/log" && grep --quiet 'Build targets in project: 2$' "$work/log" ||
     { cat "$work/log" >&2; return 1; }
 
   # A wrap of one version and sources of another.

@@ -167,14 +167,14 @@ findings() {
   return "$failed"
 }
 
-# A row is | [name](path) | use | Eigen, nlohmann-json or nothing | cost |.
+# A row is | [name](path) | use | Eigen or nothing | cost |.
 headers() {
   local page=examples/guide/headers.md expected found
   expected="$(find include/posenc -name '*.hpp' -print0 | sort -z | xargs -0 awk '
     FNR == 1 { headers[++count] = FILENAME; sub(/^include\//, "", headers[count]) }
     /^[ \t]*#[ \t]*include[ \t]*</ {
       sub(/^[^<]*</, ""); sub(/>.*/, "")
-      if ($0 ~ /^(posenc|Eigen|unsupported|nlohmann)\//) edges[headers[count]] = edges[headers[count]] " " $0
+      if ($0 ~ /^(posenc|Eigen|unsupported)\//) edges[headers[count]] = edges[headers[count]] " " $0
     }
     function visit(header,    list, n, i) {
       if (header in seen) return
@@ -188,13 +188,10 @@ headers() {
         if (header ~ /\/(detail|kernels)\//) continue
         split("", seen)
         visit(header)
-        eigen = json = ""
-        for (other in seen) {
-          if (other ~ /^(Eigen|unsupported)/) eigen = "**Eigen**"
-          if (other ~ /^nlohmann/) json = "**nlohmann-json**"
-        }
+        eigen = ""
+        for (other in seen) if (other ~ /^(Eigen|unsupported)/) eigen = "**Eigen**"
         sub(/^posenc\//, "", header)
-        print header "\t" eigen (eigen != "" && json != "" ? " " : "") json
+        print header "\t" eigen
       }
     }' | LC_ALL=C sort)"
   found="$(awk -F ' *[|] *' '/^[|] \[/ {

@@ -18,8 +18,8 @@ class PosencConan(ConanFile):
     topics = ("transformer", "positional-encoding", "rope", "alibi", "attention", "header-only")
     package_type = "header-library"
     settings = "os", "compiler", "build_type", "arch"
-    options = {"with_eigen": [True, False], "with_interop": [True, False]}
-    default_options = {"with_eigen": True, "with_interop": False}
+    options = {"with_eigen": [True, False]}
+    default_options = {"with_eigen": True}
 
     def set_version(self):
         header = load(self, os.path.join(self.recipe_folder, "../../../include/posenc/core/version.hpp"))
@@ -32,11 +32,9 @@ class PosencConan(ConanFile):
             copy(self, pattern, src=top, dst=self.export_sources_folder)
 
     def requirements(self):
-        # Their headers are used by posenc's own.
+        # Its headers are used by posenc's own.
         if self.options.with_eigen:
             self.requires("eigen/[>=3.4 <6]", transitive_headers=True)
-        if self.options.with_interop:
-            self.requires("nlohmann_json/[>=3.11 <4]", transitive_headers=True)
 
     def package_id(self):
         self.info.settings.clear()
@@ -49,7 +47,7 @@ class PosencConan(ConanFile):
 
     def generate(self):
         toolchain = CMakeToolchain(self)
-        # CMake only copies headers here: CMakeDeps gives consumers Eigen and nlohmann-json.
+        # CMake only copies headers here: CMakeDeps gives consumers Eigen.
         toolchain.cache_variables["POSENC_WITH_EIGEN"] = False
         for part in ("TESTS", "BENCH", "EXAMPLES"):
             toolchain.cache_variables[f"POSENC_BUILD_{part}"] = False
@@ -67,12 +65,10 @@ class PosencConan(ConanFile):
         self.cpp_info.set_property("cmake_file_name", "posenc")
         # The target of all components, which has the name of the package if omitted. That is a component's here.
         self.cpp_info.set_property("cmake_target_name", "posenc::all")
-        # A component for each of CMake's targets: posenc::core, posenc::posenc, posenc::interop.
+        # A component for each of CMake's targets: posenc::core, posenc::posenc.
         self._add_component("core", "posenc-core", [])
         if self.options.with_eigen:
             self._add_component("posenc", "posenc", ["core", "eigen::eigen"])
-        if self.options.with_interop:
-            self._add_component("interop", "posenc-interop", ["core", "nlohmann_json::nlohmann_json"])
 
     def _add_component(self, name, pkg_config_name, requires):
         component = self.cpp_info.components[name]

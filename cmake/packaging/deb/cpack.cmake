@@ -34,13 +34,12 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "${deb_eigen}")
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS nlohmann-json3-dev)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
     "Sinusoidal, learned and rotary encodings, ALiBi, T5 and others, with attention
 and a cache of keys and values. The headers that need no Eigen work without
-the recommended package; the reader of config.json needs the suggested one.")
+the recommended package.")
 
 include(CPack)

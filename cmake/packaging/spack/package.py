@@ -15,12 +15,10 @@ class Posenc(CMakePackage):
     version("main", branch="main")
 
     variant("eigen", default=True, description="The target posenc::posenc, which needs Eigen")
-    variant("interop", default=False, description="The target posenc::interop, which needs nlohmann-json")
 
     depends_on("cxx", type="build")
     depends_on("cmake@3.23:", type="build")
     depends_on("eigen@3.4:", when="+eigen")
-    depends_on("nlohmann-json@3.11:", when="+interop")
 
     # C++20, as these compilers have it.
     conflicts("%gcc@:11")

@@ -20,9 +20,7 @@ class PosencTest(ConanFile):
     def generate(self):
         toolchain = CMakeToolchain(self)
         toolchain.user_presets_path = False
-        options = self.dependencies["posenc"].options
-        toolchain.cache_variables["WITH_EIGEN"] = bool(options.with_eigen)
-        toolchain.cache_variables["WITH_INTEROP"] = bool(options.with_interop)
+        toolchain.cache_variables["WITH_EIGEN"] = bool(self.dependencies["posenc"].options.with_eigen)
         toolchain.generate()
 
     def build(self):

@@ -8,7 +8,7 @@
 #include <iostream>
 
 #if defined(EIGEN_WORLD_VERSION)
-#error "posenc::interop must not bring Eigen"
+#error "posenc::core must not bring Eigen"
 #endif
 
 int main() {
