@@ -60,9 +60,9 @@ TEST_CASE("read_hf_config errors: text that is no configuration is rejected", "[
       "the text is not JSON: the text ends where a value should begin: line 1, column 1 (its end)");
   refuse_text("{\"a\": 1",
               "the text is not JSON: a comma or } should follow: line 1, column 8 (its end)");
-  refuse_text("{\"model_type\": \"llama\", \"rope_theta\": 1e999}",
+  refuse_text("{\"model_type\": \"llama\", \"head_dim\": 64, \"rope_theta\": 1e999}",
               "'rope_theta' in the configuration must be a finite number");
-  refuse_text("{\"model_type\": \"llama\", \"rope_theta\": Infinity}",
+  refuse_text("{\"model_type\": \"llama\", \"head_dim\": 64, \"rope_theta\": Infinity}",
               "'rope_theta' in the configuration must be a finite number");
   CHECK_NOTHROW(read_hf_config(
       "{\"model_type\": \"llama\", \"head_dim\": 64, \"router_limit\": [1e999, NaN, -Infinity]}"));

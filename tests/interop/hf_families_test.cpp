@@ -81,10 +81,7 @@ TEST_CASE(
   CHECK(base_of(read_hf_config(nested), 0) == 5000);
   CHECK(base_of(read_hf_config(nested), 2) == 7000);
   nested["rope_parameters"]["main"]["partial_rotary_factor"] = 0.25;
-  check_rejected(
-      nested,
-      "'rope_parameters' in the configuration has a partial_rotary_factor that contradicts "
-      "qk_rope_head_dim");
+  check_rejected(nested, "'partial_rotary_factor' in rope_parameters contradicts qk_rope_head_dim");
   check_rejected(deepseek_v4({{"compress_ratios", {0, 4}}}),
                  "'compress_ratios' in the configuration must have an entry for each layer");
 }
@@ -388,6 +385,7 @@ TEST_CASE("read_hf_config families: rows of types name each type once, and its p
     }
   };
   check(posenc::detail::hf_plain_types);
+  check(posenc::detail::hf_window_types);
   check(posenc::detail::hf_layered_types);
   check(posenc::detail::hf_custom_types);
 }

@@ -51,7 +51,7 @@ template <class Rule>
 posenc::RotaryRule read_back(const std::string& type, const Rule& rule) {
   const auto width = posenc::detail::rotary_dim_of(rule);
   posenc::detail::HfRuleContext context{
-      .head_dim = width, .rotary_dim = width, .base = rule.base, .softmax_mscale = true};
+      .full_rotary_dim = width, .rotary_dim = width, .base = rule.base, .softmax_mscale = true};
   if constexpr (requires { rule.original_max_position; }) {
     context.max_position = rule.original_max_position;
   }

@@ -24,9 +24,10 @@ using posenc::detail::Json;
 using posenc::detail::json_of;
 using posenc::detail::JsonKeys;
 using posenc::detail::JsonParser;
-using posenc::detail::parse_json;
 
 namespace {
+
+Json parse_json(std::string_view text) { return JsonParser(JsonKeys::function, text).parse(); }
 
 void check_rejected(std::string_view text, const std::string& message) {
   CAPTURE(text.substr(0, 60));

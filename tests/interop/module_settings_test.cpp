@@ -5,7 +5,7 @@
 #include "interop/hf_file.hpp"
 #include "support/catch.hpp"
 #include <posenc/interop/detail/beyond_module.hpp>
-#include <posenc/interop/detail/hf_model_types.hpp>
+#include <posenc/interop/detail/hf_read.hpp>
 #include <posenc/interop/gguf.hpp>
 #include <posenc/interop/hf_config.hpp>
 #include <posenc/interop/module_settings.hpp>

@@ -22,7 +22,7 @@ ROOT = HERE.parent.parent
 TABLES = ROOT / "include" / "posenc" / "interop" / "detail"
 PAGE = ROOT / "examples" / "guide" / "compatibility.md"
 FORMATS = {
-    "config.json": ["hf_plain_types", "hf_layered_types", "hf_custom_types", "hf_unsupported_types"],
+    "config.json": ["hf_plain_types", "hf_window_types", "hf_layered_types", "hf_custom_types", "hf_unsupported_types"],
     "vision_config": ["hf_vision_types"],
     "gguf": ["gguf_architectures"],
 }

@@ -120,10 +120,10 @@ POSENC_END
 
 #if POSENC_DETAIL_DEFINES_READERS
 #include <posenc/interop/detail/hf_attention.hpp>
+#include <posenc/interop/detail/hf_head_widths.hpp>
 #include <posenc/interop/detail/hf_key_aliases.hpp>
 #include <posenc/interop/detail/hf_keys.hpp>
 #include <posenc/interop/detail/hf_layers.hpp>
-#include <posenc/interop/detail/hf_model_types.hpp>
 #include <posenc/interop/detail/hf_parts.hpp>
 #include <posenc/interop/detail/hf_read.hpp>
 #include <posenc/interop/detail/hf_rotary.hpp>
@@ -132,6 +132,7 @@ POSENC_END
 #include <posenc/interop/detail/hf_text_config.hpp>
 #include <posenc/interop/detail/hf_unknown_type.hpp>
 #include <posenc/interop/detail/hf_vision.hpp>
+#include <posenc/interop/detail/json_parser.hpp>
 #include <posenc/interop/detail/names.hpp>
 #include <posenc/interop/detail/unknown_model.hpp>
 
@@ -171,7 +172,7 @@ inline ModelSettings hf_read_text_model(const Json& config, const HfModelType* r
     model.query_temperature = temperature;
   }
   HfAttention(read).read();
-  hf_read_sizes(read.config, type.layers.lists_may_be_longer, read.is_known, model);
+  hf_read_sizes(read.config, type, model);
   hf_check_ignored_keys(read);
   read.config.reject_unread([&read, &type](std::string_view key, const Json& value) {
     if (lists_name(read.options.ignored_keys, key)) return true;
@@ -184,10 +185,10 @@ inline ModelSettings hf_read_text_model(const Json& config, const HfModelType* r
 
 /// Rejects keys of rotary encoding beside the text model's part that the part does not repeat,
 /// because they would be ignored.
-inline void hf_reject_outer_rotary_keys(const JsonKeys& keys, const Json& config, const Json& text,
+inline void hf_reject_outer_rotary_keys(const JsonKeys& keys, const Json& text,
                                         const std::string& part) {
   constexpr auto words = std::to_array<std::string_view>({"rope_", "rotary"});
-  for (const auto& [key, value] : config.members()) {
+  for (const auto& [key, value] : keys.object().members()) {
     if (value.is_null() || !contains_one_of(words, key)) continue;
     const Json* inner = text.find(key);
     if (inner == nullptr || *inner != value) keys.reject(key, "contradicts " + part);
@@ -216,36 +217,27 @@ inline std::string hf_type_of(const JsonKeys& keys, const Json* text, const std:
   return hf_resolved_type(selected, model_type.value_or(""));
 }
 
-/// Reads the text model of a file, or of the part with this path.
-inline ModelSettings hf_read_model(const Json& config, const std::string& path,
-                                   const std::string& default_type,
-                                   const HfConfigOptions& options) {
-  const JsonKeys keys(config, "the configuration");
-  const std::string prefix = path.empty() ? "" : path + '.';
-  constexpr auto thinker_key = "thinker_config";
-  if (const Json* thinker = keys.find(thinker_key)) {  // models that also speak
-    hf_reject_outer_rotary_keys(keys, config, *thinker, thinker_key);
-    return hf_read_model(*thinker, prefix + thinker_key, "", options);
-  }
-  const auto [text, text_name] = hf_text_config(keys);
-  if (text != nullptr) hf_reject_outer_rotary_keys(keys, config, *text, text_name);
-  const std::string model_type = hf_type_of(keys, text, text_name, default_type, options);
-  const HfModelType* row = find_hf_model_type(model_type);
-  const Json& given = text != nullptr ? *text : config;
-  const bool is_part = text != nullptr || !path.empty();
-  ModelSettings model = row == nullptr ? hf_read_text_model(given, row, model_type, options)
-                                       : hf_read_text_model(hf_canonical(given, *row, is_part), row,
-                                                            model_type, options);
-  if (text != nullptr) hf_add_outer_tie(keys, model);
-  model.vision = hf_vision(config);
-  model.part = text != nullptr ? prefix + text_name : path;
-  return model;
-}
-
 POSENC_DETAIL_READER ModelSettings read_hf_config_of(const Json& config,
                                                      const HfConfigOptions& options) {
-  const auto part = hf_named_part(config, options.part);
-  ModelSettings model = hf_read_model(*part.config, part.path, part.default_type, options);
+  constexpr auto thinker_key = "thinker_config", name = "the configuration";
+  HfPart part = hf_named_part(config, options.part);
+  while (const Json* thinker = JsonKeys(*part.config, name).find(thinker_key)) {
+    // Models that also speak.
+    hf_reject_outer_rotary_keys(JsonKeys(*part.config, name), *thinker, thinker_key);
+    part = {thinker, part.path_of(thinker_key)};
+  }
+  const JsonKeys keys(*part.config, name);
+  const auto [text, text_name] = hf_text_config(keys);
+  if (text != nullptr) hf_reject_outer_rotary_keys(keys, *text, text_name);
+  const std::string model_type = hf_type_of(keys, text, text_name, part.default_type, options);
+  const HfModelType* row = find_hf_model_type(model_type);
+  const Json& given = text != nullptr ? *text : *part.config;
+  const bool is_part = text != nullptr || !part.path.empty();
+  ModelSettings model = hf_read_text_model(
+      row == nullptr ? given : hf_canonical(given, *row, is_part), row, model_type, options);
+  if (text != nullptr) hf_add_outer_tie(keys, model);
+  model.vision = hf_vision(*part.config);
+  model.part = text != nullptr ? part.path_of(text_name) : part.path;
   model.parts = hf_parts(config);
   return model;
 }
@@ -264,7 +256,8 @@ POSENC_DETAIL_READER ModelSettings read_hf_config(std::string_view text,
                               "the argument must be the text of a file, ", "not its name, ", text,
                               ": read it, by std::ifstream for example");
   }
-  return detail::read_hf_config_of(detail::parse_json(text), options);
+  return detail::read_hf_config_of(detail::JsonParser(detail::JsonKeys::function, text).parse(),
+                                   options);
 }
 
 POSENC_END

@@ -3,7 +3,7 @@
 #include "oracles/transformers/recording.hpp"
 #include "oracles/transformers/vision_recording.hpp"
 #include "support/catch.hpp"
-#include <posenc/interop/detail/hf_model_types.hpp>
+#include <posenc/interop/detail/hf_read.hpp>
 #include <posenc/interop/detail/hf_text_config.hpp>
 #include <posenc/interop/detail/hf_unsupported_types.hpp>
 #include <posenc/interop/detail/hf_vision_types.hpp>
@@ -147,6 +147,7 @@ std::map<std::string, const detail::UnsupportedModel*> table_names() {
     }
   };
   add(detail::hf_plain_types);
+  add(detail::hf_window_types);
   add(detail::hf_layered_types);
   add(detail::hf_custom_types);
   for (const auto& model : detail::hf_text_models) result[std::string(model.name)] = nullptr;

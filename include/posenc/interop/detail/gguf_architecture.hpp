@@ -2,8 +2,10 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/interop/detail/qk_norms.hpp>
 #include <posenc/interop/layer_attention.hpp>
 
+#include <optional>
 #include <string_view>
 
 // Columns of the table of llama.cpp's architectures, gguf_architectures.hpp.
@@ -122,6 +124,15 @@ struct GgufScores {
   GgufTemperature temperature = GgufTemperature::None;
 };
 
+/// Norm of queries and keys. llama.cpp's converter has added 1 to the weights that need it.
+///   Source: llama.cpp of llama-cpp-python 0.3.36: src/models/, and conversion/ for the 1
+struct GgufQkNorm {
+  std::optional<LayerQkNorm> norm = no_qk_norm;  ///< nullopt: LayerQkNorm does not describe it
+  QkNormLayers layers = QkNormLayers::All;
+  bool is_optional = false;   ///< the norm is on if the file has its tensor
+  Index experts_without = 0;  ///< models of so many experts have none; 0: no such models
+};
+
 /// Row of an architecture.
 struct GgufArchitecture {
   std::string_view names;  ///< architectures that share the row
@@ -129,6 +140,7 @@ struct GgufArchitecture {
   GgufRope rope = {};
   GgufWindows windows = {};
   GgufScores scores = {};
+  GgufQkNorm qk_norm = {};
   GgufSinks sinks = GgufSinks::None;
   GgufIndexer indexer = GgufIndexer::None;
   LayerKind without_heads = LayerKind::None;  ///< kind of layers without heads

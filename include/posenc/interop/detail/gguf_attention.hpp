@@ -5,7 +5,7 @@
 #include <posenc/interop/detail/gguf_architecture.hpp>
 #include <posenc/interop/detail/gguf_keys.hpp>
 #include <posenc/interop/detail/gguf_layers.hpp>
-#include <posenc/interop/detail/qk_norm_rows.hpp>
+#include <posenc/interop/detail/qk_norms.hpp>
 #include <posenc/interop/layer_attention.hpp>
 #include <posenc/interop/model_settings.hpp>
 
@@ -20,7 +20,7 @@ namespace detail {
 /// Returns the norm of the layers of a row that have one; nullopt if it is not known. A norm that a
 /// file may lack is known if the file lists the tensors of layer 0.
 POSENC_COLD inline std::optional<LayerQkNorm> gguf_qk_norm(const GgufKeys& keys,
-                                                           const QkNormRow& row) {
+                                                           const GgufQkNorm& row) {
   if (row.experts_without != 0 && keys.integer("expert_count") == row.experts_without) {
     return no_qk_norm;
   }
@@ -44,8 +44,7 @@ class GgufAttention {
     if (architecture_.indexer == GgufIndexer::ByRatio) {
       read_counts("attention.compress_ratios", ratios_);
     }
-    qk_norm_row_ = is_known_ ? find_row(gguf_qk_norms, model_.model_type) : nullptr;
-    if (qk_norm_row_ != nullptr) qk_norm_ = gguf_qk_norm(keys_, *qk_norm_row_);
+    if (is_known_) qk_norm_ = gguf_qk_norm(keys_, architecture_.qk_norm);
     const bool has_window = window_ && window_->kind != WindowKind::None;
     if (model_.layer_count > 0) {
       if (has_window) is_local_ = gguf_local_layers(keys_, architecture_);
@@ -149,7 +148,7 @@ class GgufAttention {
   /// True if a layer has the norm of the architecture's row, if any.
   bool has_qk_norm(Index number) const {
     const auto& layers = model_.layers_without_rotary;
-    return qk_norm_row_ == nullptr || qk_norm_row_->layers == QkNormLayers::All ||
+    return architecture_.qk_norm.layers == QkNormLayers::All ||
            !std::binary_search(layers.begin(), layers.end(), number);
   }
 
@@ -187,7 +186,6 @@ class GgufAttention {
   std::optional<LayerWindow> window_;
   std::vector<Index> heads_, kv_heads_, ratios_;
   std::vector<bool> is_local_, is_linear_;
-  const QkNormRow* qk_norm_row_ = nullptr;
   std::optional<LayerQkNorm> qk_norm_;
 };
 

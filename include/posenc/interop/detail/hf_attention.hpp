@@ -6,7 +6,7 @@
 #include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/hf_read.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
-#include <posenc/interop/detail/qk_norm_rows.hpp>
+#include <posenc/interop/detail/qk_norms.hpp>
 #include <posenc/interop/layer_attention.hpp>
 #include <posenc/interop/model_settings.hpp>
 
@@ -20,18 +20,18 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Returns the norm of the layers of a row that have one; nullopt if it is not known.
+/// Returns the norm of queries and keys of the layers that have one; nullopt if it is not known.
 POSENC_COLD inline std::optional<LayerQkNorm> hf_qk_norm(const JsonKeys& config,
-                                                         const QkNormRow& row) {
-  if (row.flag != nullptr) {
-    const auto given = config.flag(row.flag);
-    const auto is_on = given ? given : row.is_on;
+                                                         const HfTypeNorms& norms) {
+  if (norms.qk_flag != nullptr) {
+    const auto given = config.flag(norms.qk_flag);
+    const auto is_on = given ? given : norms.qk_is_on;
     if (!is_on) return std::nullopt;
     if (!*is_on) return no_qk_norm;
   }
-  const auto kind = row.kind_key == nullptr ? std::nullopt : config.text(row.kind_key);
+  const auto kind = norms.qk_kind_key == nullptr ? std::nullopt : config.text(norms.qk_kind_key);
   if (kind == "olmo") return rms_of_all_heads;
-  return kind && kind != "qwen3" ? std::nullopt : row.norm;
+  return kind && kind != "qwen3" ? std::nullopt : norms.qk;
 }
 
 /// Reader of heads and windows of each layer, for a model whose rotary layers have been read.
@@ -49,13 +49,12 @@ class HfAttention {
     read_heads();
     read_window();
     read_clip();
-    if (is_known_) qk_norm_row_ = find_row(hf_qk_norms, model_.model_type);
-    if (qk_norm_row_ != nullptr) qk_norm_ = hf_qk_norm(config_, *qk_norm_row_);
+    qk_norm_ = hf_qk_norm(config_, type_.norms);
     const auto given = config_.texts("layer_types");
-    if (type_.layers.form == HfLayers::Step35) {
-      types_ = hf_step35_types(config_);  // variants of rotary layers are ignored here
-    } else if (type_.layers.form == HfLayers::GraniteSwa) {
-      types_ = hf_granite_swa_types(config_, type_.layers);  // likewise
+    if (type_.layers.form == HfLayers::ListedRotations) {
+      types_ = hf_required_types(config_);  // without the variants of hf_read_layers_of_lists()
+    } else if (type_.layers.form == HfLayers::ListedBases) {
+      types_ = hf_counted_types(config_, type_.layers);  // likewise
     } else if (!model_.layer_types.empty()) {
       types_ = model_.layer_types;
     } else if (given) {
@@ -181,9 +180,9 @@ class HfAttention {
   std::optional<Index> default_kv_heads() const {
     constexpr auto flag = "multi_query_attention", group_key = "multi_query_group_num";
     switch (defaults_.multi_query) {
-      case HfMultiQuery::Falcon:
-      case HfMultiQuery::FalconGroups:
-        return falcon_kv_heads();
+      case HfMultiQuery::FlagOrGroups:
+      case HfMultiQuery::Groups:
+        return kv_heads_of_decoder();
       case HfMultiQuery::Flag:
         if (config_.flag(flag).value_or(false)) return 1;
         break;
@@ -202,12 +201,12 @@ class HfAttention {
     return divides && !is_null ? std::optional(defaults_.kv_heads) : std::nullopt;
   }
 
-  std::optional<Index> falcon_kv_heads() const {
+  std::optional<Index> kv_heads_of_decoder() const {
     const auto groups = config_.any_of<Index>({"num_kv_heads", "n_head_kv"});
     check_count("num_kv_heads", groups);
     const bool is_new = config_.flag("new_decoder_architecture").value_or(false);
     // The first files of the 40B model lack the flag.
-    if (is_new || defaults_.multi_query == HfMultiQuery::FalconGroups) {
+    if (is_new || defaults_.multi_query == HfMultiQuery::Groups) {
       return groups ? groups : heads_;
     }
     return config_.flag("multi_query").value_or(true) ? std::optional<Index>(1) : heads_;
@@ -242,7 +241,7 @@ class HfAttention {
     const bool is_radius = defaults_.windows == HfWindowPattern::Radius;
     const bool both_sides =
         is_radius || defaults_.windows == HfWindowPattern::BothSides || is_bidirectional();
-    const bool is_dots = defaults_.windows == HfWindowPattern::AfterFirst;
+    const bool is_from_first = defaults_.windows == HfWindowPattern::AfterFirst;
     first_windowed_ = config_.integer("max_window_layers").value_or(defaults_.first_windowed);
     if (!is_known_) {  // without a key, a class may have a window by default
       const bool is_off = config_.has(key) ? !size : use == false;
@@ -265,7 +264,7 @@ class HfAttention {
     if (is_switched && !use.value_or(false)) return;
     if (!size && !config_.has(key) && defaults_.window > 0) size = defaults_.window;
     if (!size) return;
-    if (!is_switched && !is_dots && !use.value_or(true)) {
+    if (!is_switched && !is_from_first && !use.value_or(true)) {
       config_.reject("use_sliding_window", "is false, which no class of this type reads; set ", key,
                      " to null if layers attend to all keys");
     }
@@ -346,10 +345,10 @@ class HfAttention {
     return layer;
   }
 
-  /// True if a layer has the norm of the model's row, if any.
+  /// True if a layer has the norm of queries and keys of the model's row.
   bool has_qk_norm(Index number, std::string_view type) const {
-    if (qk_norm_row_ == nullptr || qk_norm_row_->layers == QkNormLayers::All) return true;
-    if (qk_norm_row_->layers == QkNormLayers::Cross) return type == "cross_attention";
+    if (type_.norms.qk_layers == QkNormLayers::All) return true;
+    if (type_.norms.qk_layers == QkNormLayers::Cross) return type == "cross_attention";
     const auto& layers = model_.layers_without_rotary;
     const auto& types = model_.types_without_rotary;
     return !std::binary_search(layers.begin(), layers.end(), number) &&
@@ -421,7 +420,6 @@ class HfAttention {
   std::optional<std::vector<Index>> heads_of_layers_, kv_heads_of_layers_;
   std::optional<bool> local_sinks_, global_sinks_;
   std::optional<LayerWindow> window_;
-  const QkNormRow* qk_norm_row_ = nullptr;
   std::optional<LayerQkNorm> qk_norm_;
   std::optional<double> qkv_clip_;
 };

@@ -68,7 +68,7 @@ POSENC_COLD inline PairAxes hf_axes(const JsonKeys& keys, HfMrope form,
     sum += section;
   }
   if (xdrope) return xdrope_axes(sections);
-  if (form == HfMrope::Ernie) return ernie_axes(sections);
+  if (form == HfMrope::TimeLast) return ernie_axes(sections);
   return hf_mrope_order(keys, form, order) == MropeOrder::Interleaved
              ? mrope_interleaved(sections, MropeTail::Time)
              : mrope_chunked(sections);

@@ -3,10 +3,11 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/interop/detail/hf_custom_layers.hpp>
+#include <posenc/interop/detail/hf_keys.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/hf_rules.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
+#include <posenc/interop/detail/json_parser.hpp>
 #include <posenc/interop/rotary_settings.hpp>
 #include <posenc/rotary/pair_axes.hpp>
 
@@ -50,11 +51,11 @@ POSENC_COLD inline bool hf_dicts_agree(const Json& current, const Json& legacy) 
   return newer == older || (!has_base && hf_erase_base(newer) == older);
 }
 
-/// Sets the axes of DINOv3: half of the file's pairs rotate by rows, half by columns, at the
-/// positions of dinov3_grid().
+/// Sets the axes of a grid of patches: half of the file's pairs rotate by rows, half by columns, at
+/// the positions of dinov3_grid().
 ///   Source: huggingface/transformers, dinov3_vit/configuration_dinov3_vit.py (028ea9a) and
 ///           modeling_dinov3_vit.py (015e687)
-POSENC_COLD inline void hf_apply_dinov3_grid(const JsonKeys& config, RotarySettings& settings) {
+POSENC_COLD inline void hf_set_grid_axes(const JsonKeys& config, RotarySettings& settings) {
   for (const char* key : {"pos_embed_shift", "pos_embed_jitter", "pos_embed_rescale"}) {
     config.real(key);  // random augmentation in training: Dinov3Augmentation
   }
@@ -71,25 +72,25 @@ POSENC_COLD inline void hf_apply_dinov3_grid(const JsonKeys& config, RotarySetti
   settings.index_per_axis = true;
 }
 
-/// Rejects scaling in a single dict of MiMo-V2: its own class applies rope_scaling to all layers,
-/// and transformers' conversion to global layers only.
+/// Rejects scaling in a single dict for layers of two types: MiMo-V2's own class applies it to all
+/// layers, and transformers' conversion to global layers only.
 ///   Source: XiaomiMiMo/MiMo-V2-Flash, modeling_mimo_v2_flash.py; huggingface/transformers,
 ///           mimo_v2_flash/convert_mimo_v2_flash_weights_to_hf.py (019770d)
-POSENC_COLD inline void hf_reject_mimo_scaling(const JsonKeys& config, const Json& dict,
-                                               const std::string& name) {
+POSENC_COLD inline void hf_reject_single_scaling(const JsonKeys& config, const Json& dict,
+                                                 const std::string& name) {
   if (hf_rope_type(JsonKeys(dict, name), {}) == "default") return;
   config.reject(name,
                 "scales local layers in one class of this model and not in another; it must have a "
                 "dict for each type of layer");
 }
 
-/// Rejects Mistral 4's mscale_all_dim if its magnitude is not 1. Newer releases of transformers
-/// multiply the scale of scores by the square of the magnitude, as DeepSeek-V3's class does. The
-/// releases that came with the model do not. Mistral's converter writes 1 for weights without a
-/// magnitude (apply_scale is false), and 0 for those with one.
+/// Rejects an mscale_all_dim whose magnitude is not 1. Newer releases of Mistral 4's class in
+/// transformers multiply the scale of scores by the square of the magnitude, as DeepSeek-V3's class
+/// does. The releases that came with the model do not. Mistral's converter writes 1 for weights
+/// without a magnitude (apply_scale is false), and 0 for those with one.
 ///   Source: huggingface/transformers, mistral4/modular_mistral4.py (0207579) and later versions of
 ///           it; SGLang, compute_mla_mscale_scaling()
-POSENC_COLD inline void hf_reject_mistral4_magnitude(const JsonKeys& rope) {
+POSENC_COLD inline void hf_reject_magnitude(const JsonKeys& rope) {
   constexpr auto key = "mscale_all_dim";
   const double mscale = rope.real(key).value_or(0), factor = rope.real("factor").value_or(1);
   const bool is_plain = hf_rope_type(rope, {}) == "default";
@@ -114,13 +115,14 @@ POSENC_COLD inline Json hf_class_rope(const JsonKeys& config, const HfTypeRope& 
     config.reject("rope_scaling", "is null, which releases of the class read differently");
   }
   if (rope.is_other_base_ambiguous) {
-    const auto base = config.any_of<double>({"rope_theta", "rotary_emb_base"});
+    const auto base = config.any_of<double>(hf_base_names);
     if (base.value_or(rope.base) != rope.base) {
       config.reject("rope_theta", "is not ", static_cast<Index>(rope.base),
                     ", which releases of the class read differently");
     }
   }
-  return rope.default_dict.empty() ? Json::object() : parse_json(rope.default_dict);
+  return rope.default_dict.empty() ? Json::object()
+                                   : JsonParser(JsonKeys::function, rope.default_dict).parse();
 }
 
 }  // namespace detail

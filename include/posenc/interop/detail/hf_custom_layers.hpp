@@ -101,10 +101,10 @@ POSENC_COLD inline std::vector<std::string> hf_layer_types_from_list(
   return types;
 }
 
-/// Reads EXAONE 4's layer types. The pattern may be a string of L (local) and G (global). The class
-/// reads letters only together with the list of types.
-POSENC_COLD inline void hf_read_exaone4_types(const JsonKeys& config, const HfTypeLayers& layers,
-                                              ModelSettings& model) {
+/// Reads the layer types of a period, or of a string of L (local) and G (global). The class reads
+/// letters only together with the list of types.
+POSENC_COLD inline void hf_read_types_of_pattern(const JsonKeys& config, const HfTypeLayers& layers,
+                                                 ModelSettings& model) {
   const char* key = layers.period_key;
   const Json* pattern = config.find(key);
   const auto given = config.texts("layer_types");
@@ -136,8 +136,8 @@ POSENC_COLD inline void hf_read_exaone4_types(const JsonKeys& config, const HfTy
   }
 }
 
-/// Reads LFM2's attention layers, by index or by type. The rest are convolutions.
-POSENC_COLD inline void hf_read_lfm2_types(const JsonKeys& config, ModelSettings& model) {
+/// Reads the attention layers, by index or by type. The rest are convolutions.
+POSENC_COLD inline void hf_read_convolutions(const JsonKeys& config, ModelSettings& model) {
   constexpr auto conv = "conv";
   model.types_without_rotary = {conv};
   if (auto given = config.texts("layer_types")) {
@@ -157,11 +157,12 @@ POSENC_COLD inline void hf_read_lfm2_types(const JsonKeys& config, ModelSettings
   model.layer_types = hf_layer_types_from_list(listed, layers.value_or(0), full_attention, conv);
 }
 
-/// Reads the layer types of Cohere's model of experts. Layers that see all keys have no rotary
-/// encoding. Exceptions are those before the first layer of experts, if all of these see all keys.
+/// Reads the layer types of a model whose period starts at its first layer of experts. Layers that
+/// see all keys have no rotary encoding. Exceptions are those before the first layer of experts, if
+/// all of these see all keys.
 ///   Source: huggingface/transformers, cohere2_moe/configuration_cohere2_moe.py (008e574) and
 ///           modular_cohere2_moe.py; llama.cpp, src/models/cohere2moe.cpp (00487aa)
-POSENC_COLD inline void hf_read_cohere2_moe_types(const JsonKeys& config,
+POSENC_COLD inline void hf_read_types_after_dense(const JsonKeys& config,
                                                   const HfTypeLayers& pattern,
                                                   ModelSettings& model) {
   const auto mlps = config.texts("mlp_layer_types").value_or(std::vector<std::string>{});
@@ -223,9 +224,9 @@ POSENC_COLD inline std::vector<std::optional<Index>> hf_attention_blocks(const J
   return groups;
 }
 
-/// Reads DeepSeek-V4's layer types, by name or by the number of tokens that a key stands for. The
-/// list may continue for layers that predict further tokens.
-POSENC_COLD inline void hf_read_deepseek_v4_types(const JsonKeys& config, ModelSettings& model) {
+/// Reads layer types by name, or by the number of tokens that a compressed key stands for. The list
+/// may continue for layers that predict further tokens.
+POSENC_COLD inline void hf_read_types_of_ratios(const JsonKeys& config, ModelSettings& model) {
   constexpr auto names = "layer_types", rates = "compress_ratios";
   const Index layers = config.required("num_hidden_layers", hf_layer_count(config));
   const auto given = config.texts(names);
@@ -245,8 +246,9 @@ POSENC_COLD inline void hf_read_deepseek_v4_types(const JsonKeys& config, ModelS
   }
 }
 
-/// Reads MiMo-V2's layer types, from a list of 1 (local) and 0, or by name.
-POSENC_COLD inline void hf_read_mimo_v2_types(const JsonKeys& config, ModelSettings& model) {
+/// Reads layer types from a list of 1 (local) and 0, or by name. By default the first layer and
+/// every sixth are global.
+POSENC_COLD inline void hf_read_marked_types(const JsonKeys& config, ModelSettings& model) {
   constexpr auto key = "hybrid_layer_pattern";
   const auto pattern = config.integers(key);
   if (auto given = config.texts("layer_types")) {
@@ -268,8 +270,9 @@ POSENC_COLD inline void hf_read_mimo_v2_types(const JsonKeys& config, ModelSetti
   }
 }
 
-/// Returns Step 3.5's layer types. The list may continue for layers that predict further tokens.
-POSENC_COLD inline std::vector<std::string> hf_step35_types(const JsonKeys& config) {
+/// Returns the required list of layer types, which may continue for layers that predict further
+/// tokens.
+POSENC_COLD inline std::vector<std::string> hf_required_types(const JsonKeys& config) {
   constexpr auto key = "layer_types";
   auto types = config.required(key, config.texts(key));
   hf_check_layer_types(config, types, {full_attention, sliding_attention});
@@ -307,15 +310,15 @@ class HfLayerVariants {
   std::vector<Variant> known_;  ///< at most max_layer_types, because each becomes a type
 };
 
-/// Returns the layer types of Granite's models with windows, whose files must give the number of
-/// layers.
-POSENC_COLD inline std::vector<std::string> hf_granite_swa_types(const JsonKeys& config,
-                                                                 const HfTypeLayers& layers) {
+/// Returns the layer types of files that must give the number of layers.
+POSENC_COLD inline std::vector<std::string> hf_counted_types(const JsonKeys& config,
+                                                             const HfTypeLayers& layers) {
   config.required("num_hidden_layers", hf_layer_count(config));
   return hf_layer_types(config, layers);
 }
 
-/// Reads Step 3.5's layers without rotary encoding. An empty list means that there are none.
+/// Reads the layers without rotary encoding from a list of flags. An empty list means that there
+/// are none.
 ///   Source: vllm, vllm/model_executor/models/step3p5.py
 POSENC_COLD inline void hf_read_use_rope_layers(const JsonKeys& config, ModelSettings& model) {
   constexpr auto key = "use_rope_layers";

@@ -29,8 +29,8 @@ POSENC_COLD inline void hf_reject_flat_rope_parameters(const JsonKeys& keys, Jso
   keys.reject(name, "must have a dict per layer type: the class ignores scaling outside of them");
 }
 
-/// Rejects a share of rotated channels that GPT-NeoX's class does not read: it reads rotary_pct,
-/// and the dict that it writes.
+/// Rejects a share of rotated channels beside the dict, which the class does not read: it reads
+/// rotary_pct, and the dict that it writes.
 ///   Source: huggingface/transformers 5.24, GPTNeoXConfig
 POSENC_COLD inline void hf_reject_unread_share(const JsonKeys& keys, Json&) {
   constexpr auto key = "partial_rotary_factor";
@@ -52,10 +52,10 @@ POSENC_COLD inline std::optional<std::size_t> hf_layer_number(const std::string&
   return is_number && number < layers ? std::optional(number) : std::nullopt;
 }
 
-/// Converts Gemma 4's widths and KV heads by layer, in files of transformers 5.24, to those of all
-/// global layers. A layer without an entry is as wide as local ones.
+/// Converts widths and KV heads by layer, in files of transformers 5.24, to those of all global
+/// layers. A layer without an entry is as wide as local ones.
 ///   Source: huggingface/transformers 5.24, Gemma4TextConfig
-POSENC_COLD inline void hf_set_gemma4_layers(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_set_global_widths(const JsonKeys& keys, Json& config) {
   constexpr auto part = "per_layer_config", width = "head_dim", groups = "num_key_value_heads";
   const Json* layers = keys.find(part);
   if (layers == nullptr) return;
@@ -89,15 +89,15 @@ POSENC_COLD inline void hf_set_gemma4_layers(const JsonKeys& keys, Json& config)
   entry.reject_unread([](const std::string&, const Json&) { return false; });
 }
 
-/// Adds EmbeddingGemma 2's default number of KV heads in global layers, which only its class gives.
+/// Like hf_set_global_widths(), but global layers have one KV head by default.
 ///   Source: huggingface/transformers 5.24, EmbeddingGemma2TextConfig
-POSENC_COLD inline void hf_set_embedding_gemma2_layers(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_set_global_widths_of_one_group(const JsonKeys& keys, Json& config) {
   constexpr auto groups = "num_global_key_value_heads";
   if (keys.find("per_layer_config") == nullptr) {
     if (keys.find(groups) == nullptr) config[groups] = 1;
     config["attention_k_eq_v"] = true;
   }
-  hf_set_gemma4_layers(keys, config);
+  hf_set_global_widths(keys, config);
 }
 
 /// Adds the default layer types of a class: type_of(layer, layers).
@@ -110,18 +110,18 @@ void hf_add_layer_types(const JsonKeys& keys, Json& config, const TypeOf& type_o
   config["layer_types"] = types;
 }
 
-/// Adds Flint's default layer types. Layers that see all keys have no rotary encoding.
+/// Adds default layer types: the first two layers, the last one, and one of four see all keys.
 ///   Source: huggingface/transformers 5.24, FlintConfig and FlintAttention
-POSENC_COLD inline void hf_set_flint_types(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_add_types_with_global_ends(const JsonKeys& keys, Json& config) {
   hf_add_layer_types(keys, config, [](Index layer, Index layers) {
     const bool is_global = layer < 2 || layer % 4 == 1 || layer == layers - 1;
     return is_global ? full_attention : sliding_attention;
   });
 }
 
-/// Adds LFM3's default layer types.
+/// Adds default layer types: every second layer is attention, global and local in turn.
 ///   Source: huggingface/transformers 5.24, Lfm3Config
-POSENC_COLD inline void hf_set_lfm3_types(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_add_types_with_convolutions(const JsonKeys& keys, Json& config) {
   hf_add_layer_types(keys, config, [](Index layer, Index) {
     return layer % 4 == 2                ? full_attention
            : layer % 4 == 0 && layer > 0 ? sliding_attention

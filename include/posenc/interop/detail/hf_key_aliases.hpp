@@ -31,8 +31,8 @@ POSENC_COLD inline void hf_set_canonical(Json& config, const JsonKeys& keys, con
   config[canonical] = value;
 }
 
-/// Converts the dict that InternLM's first models of 20B have.
-POSENC_COLD inline void hf_set_internlm_rule(const JsonKeys& whole, Json& config) {
+/// Moves base and rule from a part "rotary", which InternLM's first models of 20B have.
+POSENC_COLD inline void hf_move_rotary_part(const JsonKeys& whole, Json& config) {
   constexpr auto part = "rotary";
   const Json* nested = whole.find(part);
   if (nested == nullptr || !nested->is_object()) return;
@@ -50,10 +50,10 @@ POSENC_COLD inline void hf_set_internlm_rule(const JsonKeys& whole, Json& config
   keys.reject_unread(hf_is_ignorable);
 }
 
-/// Converts TeleChat's settings. The base is scaled for texts of the trained length. Beyond that it
-/// grows with the text, which is not supported.
+/// Sets the rule that follows from the ratio of two lengths, that of training and that of the base.
+/// Beyond the trained length the base grows with the text, which is not supported.
 ///   Source: Tele-AI's modeling_telechat.py, RotaryEmbedding, for texts up to training_seqlen
-POSENC_COLD inline void hf_set_telechat_rule(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_set_alpha_of_lengths(const JsonKeys& keys, Json& config) {
   const auto base = keys.integer("base_seqlen"), trained = keys.integer("training_seqlen");
   if (trained) config["max_position_embeddings"] = *trained;
   if (trained && !base) {
@@ -78,11 +78,10 @@ POSENC_COLD inline std::pair<const Json*, const char*> hf_rope_dict(const JsonKe
   return {nullptr, nullptr};
 }
 
-/// Converts the list of the scaled layers of Molmo 2. The other layers rotate with the same base,
-/// unscaled.
+/// Converts a list of the scaled layers. The other layers rotate with the same base, unscaled.
 ///   Source: huggingface/transformers, molmo2/configuration_molmo2.py (05c6ac4); allenai/molmo2,
 ///           the conversion of its checkpoints
-POSENC_COLD inline void hf_set_molmo2_scaling(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_set_scaled_layers(const JsonKeys& keys, Json& config) {
   constexpr auto list = "rope_scaling_layers";
   const auto given = keys.integers(list);
   config.erase(list);
@@ -107,9 +106,8 @@ POSENC_COLD inline void hf_set_molmo2_scaling(const JsonKeys& keys, Json& config
   config[name] = Json::object({{full_attention, scaling}, {unscaled_attention, plain}});
 }
 
-/// Converts JetMoE's heads: there is a set of query heads, as many as KV heads, per expert of a
-/// token.
-POSENC_COLD inline void hf_set_jetmoe_heads(const JsonKeys& keys, Json& config) {
+/// Sets the number of query heads: as many as KV heads per expert of a token.
+POSENC_COLD inline void hf_set_heads_of_experts(const JsonKeys& keys, Json& config) {
   const Index groups = keys.integer("num_key_value_heads").value_or(16);
   const Index experts = keys.any_of<Index>({"num_experts_per_tok", "moe_top_k"}).value_or(2);
   if (groups < 1 || groups > 4096 || experts < 1 || experts > 4096) {
@@ -129,7 +127,7 @@ POSENC_COLD inline Json hf_layer_types_from_marks(const std::vector<Index>& mark
   return types;
 }
 
-/// Converts MiniMax-M3's marks of layers that see only some blocks of keys.
+/// Converts marks of layers that see only some blocks of keys.
 POSENC_COLD inline void hf_set_sparse_layers(const JsonKeys& keys, Json& config) {
   constexpr auto part = "sparse_attention_config";
   const Json* nested = keys.find(part);
@@ -139,8 +137,9 @@ POSENC_COLD inline void hf_set_sparse_layers(const JsonKeys& keys, Json& config)
   if (sparse) config["layer_types"] = hf_layer_types_from_marks(*sparse, "minimax_m3_sparse");
 }
 
-/// Converts MiniCPM's InfLLM v2, which chooses blocks of keys in all layers.
-POSENC_COLD inline void hf_set_minicpm_layers(const JsonKeys& keys, Json& config) {
+/// Marks all layers as sparse if the file has a part that says how blocks of keys are chosen
+/// (InfLLM v2).
+POSENC_COLD inline void hf_set_all_layers_sparse(const JsonKeys& keys, Json& config) {
   constexpr auto part = "sparse_config", count = "num_hidden_layers";
   config.erase(part);  // its keys say how blocks are chosen
   if (keys.find(part) == nullptr) return;
@@ -149,7 +148,7 @@ POSENC_COLD inline void hf_set_minicpm_layers(const JsonKeys& keys, Json& config
                    std::vector<std::string>(static_cast<std::size_t>(layers), "minicpm_sparse"));
 }
 
-/// Converts SmallThinker's marks of layers with a window.
+/// Converts marks of layers with a window.
 POSENC_COLD inline void hf_set_window_layers(const JsonKeys& keys, Json& config) {
   constexpr auto list = "sliding_window_layout";
   keys.required("rope_layout", keys.integers("rope_layout"));
@@ -159,7 +158,7 @@ POSENC_COLD inline void hf_set_window_layers(const JsonKeys& keys, Json& config)
 }
 
 /// Rejects other rotations and blocks of MolmoE's files, which hold every setting of OLMo's code.
-POSENC_COLD inline void hf_check_molmo(const JsonKeys& keys, Json&) {
+POSENC_COLD inline void hf_reject_other_blocks(const JsonKeys& keys, Json&) {
   for (const auto& [key, other] :
        {std::pair("rope_impl", "interleave"), std::pair("block_type", "gemma")}) {
     if (keys.text(key) != other) continue;
@@ -167,8 +166,8 @@ POSENC_COLD inline void hf_check_molmo(const JsonKeys& keys, Json&) {
   }
 }
 
-/// Converts Bamba's list of attention layers, by index or by type.
-POSENC_COLD inline void hf_set_bamba_types(const JsonKeys& keys, Json& config) {
+/// Converts a list of attention layers by type to one by index.
+POSENC_COLD inline void hf_set_attention_indices(const JsonKeys& keys, Json& config) {
   constexpr auto indices = "attn_layer_indices";
   for (const char* list : {"layer_types", "layers_block_type"}) {
     const Json* types = config.find(list);
@@ -186,11 +185,11 @@ POSENC_COLD inline void hf_set_bamba_types(const JsonKeys& keys, Json& config) {
   }
 }
 
-/// Converts LongCat-Flash's layer count: it counts layers that attend twice, with equal settings.
+/// Converts a count of layers that attend twice, with equal settings, in LongCat-Flash.
 /// Rejects a file that switches the factors of latents off, or that lacks their switches although
 /// it must have them.
-POSENC_COLD inline void hf_convert_longcat(const JsonKeys& keys, Json& config,
-                                           bool must_have_switches) {
+POSENC_COLD inline void hf_convert_double_layers(const JsonKeys& keys, Json& config,
+                                                 bool must_have_switches) {
   constexpr auto method = "attention_method";
   if (keys.text(method).value_or("MLA") != "MLA") keys.reject(method, "must be MLA");
   config.erase(method);
@@ -216,21 +215,21 @@ POSENC_COLD inline void hf_convert_longcat(const JsonKeys& keys, Json& config,
 /// no switches for them.
 ///   Source: huggingface/transformers, longcat_flash/configuration_longcat_flash.py (008e574) and
 ///           modular_longcat_flash.py (0469a35)
-POSENC_COLD inline void hf_set_longcat_layers(const JsonKeys& keys, Json& config) {
-  hf_convert_longcat(keys, config, false);
+POSENC_COLD inline void hf_set_double_layers(const JsonKeys& keys, Json& config) {
+  hf_convert_double_layers(keys, config, false);
 }
 
 /// Converts LongCat-Flash with n-grams, which transformers' class does not cover: its files must
 /// have the switches. A nested part that names no type may omit them.
-POSENC_COLD inline void hf_set_longcat_ngram_layers(const JsonKeys& keys, Json& config) {
-  hf_convert_longcat(keys, config, !keys.text("model_type").value_or("").empty());
+POSENC_COLD inline void hf_set_double_layers_with_switches(const JsonKeys& keys, Json& config) {
+  hf_convert_double_layers(keys, config, !keys.text("model_type").value_or("").empty());
 }
 
-/// Converts Zamba2's layers. Hybrid layers attend to the stream and the embedding side by side, so
-/// their heads are twice as wide.
+/// Sets the width of heads of hybrid layers, which attend to the stream and the embedding side by
+/// side, so that their heads are twice as wide.
 ///   Source: huggingface/transformers, zamba2/configuration_zamba2.py (02f5807) and
 ///           modular_zamba2.py (00511f5)
-POSENC_COLD inline void hf_set_zamba2_layers(const JsonKeys& keys, Json& config) {
+POSENC_COLD inline void hf_set_double_width(const JsonKeys& keys, Json& config) {
   constexpr auto canonical = "layers_block_type", long_key = "use_long_context",
                  rope_key = "use_mem_rope";
   constexpr Index max_hidden = Index{1} << 32;
@@ -274,8 +273,8 @@ POSENC_COLD inline void hf_set_zamba2_layers(const JsonKeys& keys, Json& config)
   }
 }
 
-/// Removes scaling settings of Grok 2's files, whose type has no scaling.
-POSENC_COLD inline void hf_drop_grok_scaling(const JsonKeys& keys, Json& config) {
+/// Removes settings of scaling from files whose rope_type has none, and a cap that is null.
+POSENC_COLD inline void hf_drop_unused_scaling(const JsonKeys& keys, Json& config) {
   constexpr auto key = "rope_type", cap = "attn_logit_softcapping";
   const Json* given = config.find(cap);
   if (given != nullptr && given->is_null()) config.erase(cap);  // equivalent to no key

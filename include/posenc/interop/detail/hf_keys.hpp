@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <span>
 #include <string_view>
 
@@ -36,6 +37,19 @@ POSENC_COLD inline bool starts_with_one_of(std::span<const std::string_view> wor
                                            std::string_view key) {
   return std::any_of(words.begin(), words.end(),
                      [key](std::string_view word) { return key.starts_with(word); });
+}
+
+/// Names of the base, in rope dicts and beside them.
+inline constexpr std::initializer_list<const char*> hf_base_names = {"rope_theta",
+                                                                     "rotary_emb_base"};
+
+/// Names of the rotary share beside rope dicts. In them it is partial_rotary_factor.
+inline constexpr std::initializer_list<const char*> hf_share_names = {
+    "partial_rotary_factor", "rotary_pct",     "rope_pct",           "rope_percent",
+    "rope_percentage",       "rotary_percent", "rotary_emb_fraction"};
+
+POSENC_COLD inline bool is_one_of(std::initializer_list<const char*> names, std::string_view key) {
+  return std::find(names.begin(), names.end(), key) != names.end();
 }
 
 /// Parts of names of keys that affect rotation, the choice of rotary layers, or scores.

@@ -61,14 +61,14 @@ POSENC_COLD inline void hf_read_layer_types(const JsonKeys& config, const HfMode
   if (!layers.type_without_rotary.empty())
     model.types_without_rotary = {std::string(layers.type_without_rotary)};
   switch (layers.form) {
-    case HfLayers::DeepSeekV4:
-      hf_read_deepseek_v4_types(config, model);
+    case HfLayers::Ratios:
+      hf_read_types_of_ratios(config, model);
       break;
-    case HfLayers::GraniteSwa:
-    case HfLayers::Step35:
+    case HfLayers::ListedBases:
+    case HfLayers::ListedRotations:
       break;  // read together with their bases
-    case HfLayers::MimoV2:
-      hf_read_mimo_v2_types(config, model);
+    case HfLayers::LocalMarks:
+      hf_read_marked_types(config, model);
       break;
     case HfLayers::Mixers: {
       constexpr auto key = "layer_types";
@@ -77,14 +77,14 @@ POSENC_COLD inline void hf_read_layer_types(const JsonKeys& config, const HfMode
       hf_check_layer_types(config, model.layer_types, {layers.type_without_rotary, "attention"});
       break;
     }
-    case HfLayers::Exaone4:
-      hf_read_exaone4_types(config, layers, model);
+    case HfLayers::PeriodOrLetters:
+      hf_read_types_of_pattern(config, layers, model);
       break;
     case HfLayers::Convolutions:
-      hf_read_lfm2_types(config, model);
+      hf_read_convolutions(config, model);
       break;
-    case HfLayers::Cohere2Moe:
-      hf_read_cohere2_moe_types(config, layers, model);
+    case HfLayers::PeriodAfterDense:
+      hf_read_types_after_dense(config, layers, model);
       break;
     case HfLayers::AttentionIndex: {
       const Index count = config.required("num_hidden_layers", hf_layer_count(config));

@@ -3,13 +3,14 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/interop/detail/json.hpp>
+#include <posenc/interop/detail/qk_norms.hpp>
 #include <posenc/rotary/pairing.hpp>
 
 #include <optional>
 #include <string_view>
 
-// Columns of the tables of Hugging Face's model types: hf_plain_types.hpp, hf_layered_types.hpp and
-// hf_custom_types.hpp.
+// Columns of the tables of Hugging Face's model types: hf_plain_types.hpp, hf_window_types.hpp,
+// hf_layered_types.hpp and hf_custom_types.hpp.
 //
 // The source of a row is the type's class in huggingface/transformers 5.24.0, its configuration and
 // its code. tests/oracles/transformers compares the types that run there. A comment at a row, or at
@@ -45,14 +46,14 @@ enum class HfMrope {
   None,
   Chunked,      ///< chunks of the sizes in mrope_section
   Interleaved,  ///< axes alternate as often as mrope_section says
-  Ernie         ///< mrope_section is [h, w, t]
+  TimeLast      ///< mrope_section is [h, w, t]: h and w alternate, then t
 };
 
 /// Rotated channels of a head, and the ids that rotate them.
 enum class HfRotationForm {
   Usual,
-  ChatGlm,   ///< both halves by two ids, or half of the head by one id
-  PatchGrid  ///< half of the pairs by rows of patches, half by columns
+  HalfHeads,  ///< both halves of a head by two ids, or its first half by one id
+  PatchGrid   ///< half of the pairs by rows of patches, half by columns
 };
 
 /// Keys of bases that differ between layers.
@@ -89,7 +90,7 @@ struct HfTypeRope {
   bool is_mscale_ambiguous = false;
   bool yarn_is_longrope = false;  ///< old files write "yarn" for longrope
   bool has_mscale = true;         ///< latent heads: mscale_all_dim scales scores
-  /// Latent heads: partial_rotary_factor repeats qk_rope_head_dim as a share of the whole head.
+  /// A dict's partial_rotary_factor repeats qk_rope_head_dim as a share of the whole head.
   bool is_share_of_whole_head = false;
 };
 
@@ -97,18 +98,18 @@ struct HfTypeRope {
 enum class HfLayers {
   /// An optional list of types; if a row has a period, it applies to files without a list.
   Listed,
-  Exaone4,         ///< a period, or letters
-  Cohere2Moe,      ///< a period that starts at the first layer of experts
-  DeepSeekV4,      ///< number of tokens that a key stands for
-  MimoV2,          ///< a list of 1 and 0
-  Step35,          ///< lists of types, bases and shares
-  GraniteSwa,      ///< lists of types and bases
-  Mixers,          ///< a required list of state-space and attention layers
-  AttentionIndex,  ///< a list of the layers that are not state spaces
-  Convolutions,    ///< a list of the layers that are not convolutions
-  CrossIndex,      ///< a list of the layers that attend to images
-  Blocks,          ///< a description of each layer
-  NoRopeIndex      ///< a list or an interval of the layers without rotary encoding
+  PeriodOrLetters,   ///< a period, or a string of L (local) and G beside the list of types
+  PeriodAfterDense,  ///< a period that starts at the first layer of experts
+  Ratios,            ///< for each layer, the number of tokens that a compressed key stands for
+  LocalMarks,        ///< a list of 1 (local) and 0
+  ListedRotations,   ///< lists of types, bases and rotary shares
+  ListedBases,       ///< lists of types and bases
+  Mixers,            ///< a required list of state-space and attention layers
+  AttentionIndex,    ///< a list of the layers that are not state spaces
+  Convolutions,      ///< a list of the layers that are not convolutions
+  CrossIndex,        ///< a list of the layers that attend to images
+  Blocks,            ///< a description of each layer
+  NoRopeIndex        ///< a list or an interval of the layers without rotary encoding
 };
 
 /// Layers of two types: in every period one layer is of `rare_type`, the others are of
@@ -152,10 +153,10 @@ enum class HfInterleave { PicksPairing, MustBeTrue, Unread };
 /// Flags that give the number of KV heads indirectly.
 enum class HfMultiQuery {
   None,
-  Flag,         ///< multi_query_attention: 1
-  GroupNumber,  ///< multi_query_attention: multi_query_group_num
-  Falcon,       ///< multi_query: 1, unless new_decoder_architecture
-  FalconGroups  ///< new_decoder_architecture, even if the file lacks it
+  Flag,          ///< multi_query_attention: 1
+  GroupNumber,   ///< multi_query_attention: multi_query_group_num
+  FlagOrGroups,  ///< multi_query, on by default: 1; with new_decoder_architecture: num_kv_heads
+  Groups         ///< num_kv_heads, even if the file lacks new_decoder_architecture
 };
 
 /// Layers of a class that have a window.
@@ -239,6 +240,32 @@ struct HfTypeScores {
   HfTemperature temperature = HfTemperature::None;
 };
 
+/// Norms.
+///   Source: epsilon: transformers 5.24.0, configuration_*.py of each type, and of the type of the
+///           text model for composite files; modeling_*.py of dbrx, esmc and olmo, whose norms have
+///           the default of PyTorch. Names of remote code that transformers has under another name:
+///           AXK1 as axk1, exaone4_5_text as exaone4, kimi_k2 as deepseek_v3, new as gte,
+///           RefinedWeb as falcon.
+///           qk: transformers 5.24.0, modeling_*.py of each type. Types without a class there:
+///           mlx-lm 0.32.2, mlx_lm/models/ (bailing_moe, deepseek, hunyuan, internlm2, Klear,
+///           longcat_flash_ngram, mimo, minicpm, nemotron-nas, openelm, phi3small, plamo, qwen,
+///           telechat3, youtu_llm); SGLang 0.5.23, srt/models/ (baichuan, chatglm, grok, orion,
+///           solar, xverse); llama.cpp of llama-cpp-python 0.3.36, src/models/ (arctic,
+///           bailingmoe2, codeshell, deci, dream, grovemoe, neo-bert, pangu-embed, phi2, plm,
+///           rnd1, smallthinker). aquila, internlm, megrez_moe, RefinedWeb, telechat, Yi and the
+///           like have the attention of a class above. attention_layer_norm is false by default in
+///           the configurations of allenai/OLMo, molmo and LLaDA; normalize_qk_projections in that
+///           of apple/corenet
+struct HfTypeNorms {
+  double epsilon = 0;  ///< default of all norms; 0: the class was not found, or has none
+  std::optional<LayerQkNorm> qk = no_qk_norm;  ///< of queries and keys; nullopt: not known
+  QkNormLayers qk_layers = QkNormLayers::All;
+  const char* qk_flag = nullptr;  ///< key of the flag that switches it; nullptr: always on
+  std::optional<bool> qk_is_on = std::nullopt;  ///< without the flag; nullopt: not known
+  /// Key whose value "olmo" makes the norm one of the whole projection; "qwen3" does not.
+  const char* qk_kind_key = nullptr;
+};
+
 /// Default sizes of the text model's part of a file, because parts are saved without default
 /// values. A complete file has all sizes; one without them is incomplete and gets none.
 struct HfDefaultSizes {
@@ -270,6 +297,7 @@ struct HfModelType {
   HfTypeLayers layers = {};
   HfTypeAttention attention = {};
   HfTypeScores scores = {};
+  HfTypeNorms norms = {};
   HfTypeFile file = {};
 };
 

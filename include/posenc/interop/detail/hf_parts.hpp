@@ -78,6 +78,11 @@ POSENC_COLD inline std::vector<std::string> hf_parts(const Json& config) {
 struct HfPart {
   const Json* config;
   std::string path = {}, default_type = {};
+
+  /// Returns the path of a part of this part.
+  std::string path_of(const std::string& key) const {
+    return path.empty() ? key : path + '.' + key;
+  }
 };
 
 /// Returns the part with this path of keys. The path of a text model is that of the part around it,
@@ -109,8 +114,7 @@ POSENC_COLD inline HfPart hf_named_part(const Json& config, std::string_view pat
     const auto row =
         std::find_if(hf_part_types.begin(), hf_part_types.end(),
                      [&](const HfPartType& one) { return one.whole == whole && one.part == key; });
-    part = {inner, part.path.empty() ? key : part.path + '.' + key,
-            row == hf_part_types.end() ? "" : std::string(row->type)};
+    part = {inner, part.path_of(key), row == hf_part_types.end() ? "" : std::string(row->type)};
   }
   return part;
 }

@@ -3,12 +3,18 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
+#include <posenc/interop/detail/hf_custom_types.hpp>
+#include <posenc/interop/detail/hf_key_aliases.hpp>
 #include <posenc/interop/detail/hf_keys.hpp>
+#include <posenc/interop/detail/hf_layered_types.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
+#include <posenc/interop/detail/hf_plain_types.hpp>
 #include <posenc/interop/detail/hf_rules.hpp>
 #include <posenc/interop/detail/hf_unknown_type.hpp>
 #include <posenc/interop/detail/hf_unsupported_types.hpp>
+#include <posenc/interop/detail/hf_window_types.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
+#include <posenc/interop/detail/json_parser.hpp>
 #include <posenc/interop/detail/names.hpp>
 #include <posenc/interop/detail/unknown_model.hpp>
 #include <posenc/interop/hf_config_options.hpp>
@@ -17,20 +23,114 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+// The beginning of a read: the row of the type, the file under the usual names of its keys, and
+// types and files that are not read.
 POSENC_BEGIN
 namespace detail {
 
-/// Returns int(width * share), as all implementations compute it.
-///   Throws: ConfigError if the share is not in (0, 1]
-POSENC_COLD inline Index hf_width_of_share(Index width, double share) {
-  if (!(share > 0 && share <= 1)) {
-    fail<ConfigError>(JsonKeys::function, "partial_rotary_factor must lie in (0, 1] but is ",
-                      share);
+/// Returns the row of a model_type, or nullptr.
+POSENC_COLD inline const HfModelType* find_hf_model_type(std::string_view name) {
+  const HfModelType* row = find_row(hf_plain_types, name);
+  if (row == nullptr) row = find_row(hf_window_types, name);
+  if (row == nullptr) row = find_row(hf_layered_types, name);
+  return row != nullptr ? row : find_row(hf_custom_types, name);
+}
+
+/// Returns the object that has a key, or nullptr: the configuration, or a part of it.
+POSENC_COLD inline Json* hf_object_of(Json& config, std::string_view path) {
+  const std::size_t dot = path.find('.');
+  if (dot == path.npos) return &config;
+  const Json* part = config.find(path.substr(0, dot));
+  return part != nullptr && part->is_object() ? &config[path.substr(0, dot)] : nullptr;
+}
+
+/// Moves a value to the usual name of its key, as HfTypeFile::key_aliases describes.
+POSENC_COLD inline void hf_rename_key(Json& config, std::string_view alias,
+                                      std::string_view canonical) {
+  Json* from = hf_object_of(config, alias);
+  const std::string key(alias.substr(alias.find('.') + 1));
+  const Json* found = from == nullptr ? nullptr : from->find(key);
+  if (found == nullptr || found->is_null()) return;
+  const Json value = *found;
+  from->erase(key);
+  const bool is_part = from != &config;
+  const std::string name(is_part ? alias.substr(0, alias.find('.')) : "the configuration");
+  hf_set_canonical(*hf_object_of(config, canonical), JsonKeys(*from, name), key,
+                   std::string(canonical.substr(canonical.find('.') + 1)), value);
+}
+
+/// Calls f(alias, canonical) for each pair of a list.
+template <class F>
+void for_each_alias(std::string_view pairs, const F& f) {
+  for_each_name(pairs, [&f](std::string_view pair) {
+    const std::size_t sign = pair.find('=');
+    f(pair.substr(0, sign), pair.substr(sign + 1));
+  });
+}
+
+/// Renames keys. Removes parts all of whose keys have other places, or no effect.
+POSENC_COLD inline void hf_rename_keys(Json& config, std::string_view aliases) {
+  for_each_alias(aliases, [&config](std::string_view alias, std::string_view canonical) {
+    hf_rename_key(config, alias, canonical);
+  });
+  for_each_alias(aliases, [&config](std::string_view alias, std::string_view canonical) {
+    const Json* part = hf_object_of(config, alias);
+    if (part == nullptr || part == &config || canonical.find('.') != canonical.npos) return;
+    const std::string name(alias.substr(0, alias.find('.')));
+    JsonKeys(*part, name).reject_unread(hf_is_ignorable);
+    config.erase(name);
+  });
+}
+
+/// Renames layer types in lists and in rope dicts.
+POSENC_COLD inline void hf_rename_layer_types(Json& config, std::string_view aliases) {
+  for_each_alias(aliases, [&config](std::string_view alias, std::string_view canonical) {
+    for (const char* list : {"layer_types", "layers_block_type"}) {
+      if (!config.contains(list)) continue;
+      Json types = Json::array();
+      for (const Json& type : config[list].elements()) {
+        types.push_back(type.is_text(alias) ? Json(std::string(canonical)) : type);
+      }
+      if (config[list].is_array()) config[list] = types;
+    }
+    for (const std::string dict : {"rope_parameters.", "rope_scaling."}) {
+      hf_rename_key(config, dict + std::string(alias), dict + std::string(canonical));
+    }
+  });
+}
+
+/// Returns a copy of a configuration in the form that the readers know: with the usual names, and
+/// the defaults that its row states. A part of a file gets the default sizes of its class where it
+/// omits them.
+POSENC_COLD inline Json hf_canonical(const Json& given, const HfModelType& row, bool is_part) {
+  Json config = given;
+  hf_rename_keys(config, row.file.key_aliases);
+  hf_rename_layer_types(config, row.layers.type_aliases);
+  for (const char* name : {"rope_parameters", "rope_scaling"}) {
+    if (!row.rope.has_stray_keys || !config.contains(name) || !hf_has_dicts(config[name])) continue;
+    for (const char* stray : {"rope_type", "rope_theta"}) config[name].erase(stray);
   }
-  return static_cast<Index>(static_cast<double>(width) * share);
+  if (row.file.convert != nullptr) {
+    row.file.convert(JsonKeys(given, "the configuration"), config);
+  }
+  const Json defaults = row.file.default_keys.empty()
+                            ? Json::object()
+                            : JsonParser(JsonKeys::function, row.file.default_keys).parse();
+  for (const auto& [key, value] : defaults.members()) {
+    if (!config.contains(key)) config[key] = value;
+  }
+  const auto& sizes = row.file.sizes;
+  for (const auto& [key, size] :
+       {std::pair("hidden_size", sizes.hidden_size), std::pair("num_attention_heads", sizes.heads),
+        std::pair("num_hidden_layers", sizes.layers),
+        std::pair("max_position_embeddings", sizes.length)}) {
+    if (is_part && size != 0 && !config.contains(key)) config[key] = size;
+  }
+  return config;
 }
 
 /// Read in progress of the configuration of one text model: the file, the row of its type, and what
@@ -42,9 +142,8 @@ struct HfRead {
   HfModelType type;  ///< row, with the pairing of the caller or of the file
   ModelSettings model = {};
   Index max_position = 0, head_dim = 0, rotary_offset = 0, rotary_width = 0;
-  std::optional<Index> original = std::nullopt;  ///< trained length beside the rope dicts
-  std::optional<double> top_base = std::nullopt,
-                        top_partial = std::nullopt;  ///< base and share beside the rope dicts
+  std::optional<Index> original = std::nullopt;      ///< trained length beside the rope dicts
+  std::optional<double> outer_share = std::nullopt;  ///< rotary share beside the rope dicts
   bool is_nested = false;                            ///< the file has a dict for each type of layer
 };
 
@@ -94,10 +193,13 @@ POSENC_COLD inline void hf_require_statements(const HfRead& read) {
 POSENC_COLD inline HfRead hf_begin_read(const Json& config, const HfModelType* row,
                                         const std::string& model_type,
                                         const HfConfigOptions& options) {
-  HfRead read{.config = JsonKeys(config, "the configuration"),
-              .options = options,
-              .is_known = row != nullptr,
-              .type = row != nullptr ? *row : HfModelType{.names = {}, .rope = {.base = 0}}};
+  HfRead read{
+      .config = JsonKeys(config, "the configuration"),
+      .options = options,
+      .is_known = row != nullptr,
+      .type = row != nullptr
+                  ? *row
+                  : HfModelType{.names = {}, .rope = {.base = 0}, .norms = {.qk = std::nullopt}}};
   read.model.model_type = model_type;
   if (const UnsupportedModel* refused = find_row(hf_unsupported_types, model_type)) {
     hf_reject_unsupported_type(read, *refused);
@@ -153,7 +255,7 @@ POSENC_COLD inline void hf_check_has_rotary(const HfRead& read) {
   if (read.type.attention.heads == HfHeads::Latent && !read.config.flag("use_mla").value_or(true)) {
     read.config.reject("use_mla", "must be true in a model of this type");
   }
-  if (read.type.rope.mrope == HfMrope::Ernie) {
+  if (read.type.rope.mrope == HfMrope::TimeLast) {
     hf_require_neutral(read.config, "rope_3d", read.config.flag("rope_3d"), true);
   }
   constexpr auto dual_chunk = "dual_chunk_attention_config";
@@ -165,110 +267,6 @@ POSENC_COLD inline void hf_check_has_rotary(const HfRead& read) {
   }
   hf_require_neutral(read.config, "rope_position_scale", read.config.real("rope_position_scale"),
                      1.0);
-}
-
-POSENC_COLD inline void hf_check_width(const JsonKeys& config, const char* key, Index width) {
-  if (width < 1 || width > max_head_dim) {
-    config.reject(key, "must lie between 1 and 65536");
-  }
-}
-
-/// Reads the width of the rotated last channels of a head.
-POSENC_COLD inline void hf_read_width_of_last_channels(HfRead& read) {
-  constexpr auto key = "qk_rope_head_dim";
-  const Index default_width =
-      read.top_partial ? hf_width_of_share(read.head_dim, *read.top_partial) : 64;
-  read.rotary_width = read.config.integer(key).value_or(default_width);
-  hf_check_width(read.config, key, read.rotary_width);
-  if (read.rotary_width > read.head_dim) read.config.reject(key, "exceeds the width of a head");
-  read.rotary_offset = read.head_dim - read.rotary_width;
-  read.top_partial.reset();  // it is a share of the whole head
-}
-
-POSENC_COLD inline void hf_read_latent_widths(HfRead& read) {
-  const Index plain =
-      read.config.required("qk_nope_head_dim", read.config.integer("qk_nope_head_dim"));
-  const Index rotated =
-      read.config.required("qk_rope_head_dim", read.config.integer("qk_rope_head_dim"));
-  hf_check_width(read.config, "qk_nope_head_dim", plain);
-  hf_check_width(read.config, "qk_rope_head_dim", rotated);
-  read.head_dim = plain + rotated;
-  read.rotary_offset = plain;
-  read.rotary_width = rotated;
-  hf_require_neutral(read.config, "qk_head_dim", read.config.integer("qk_head_dim"), read.head_dim);
-  const auto head_dim = read.config.integer("head_dim");
-  const bool is_read = !lists_name(read.type.file.ignored_keys, "head_dim");
-  if (head_dim && is_read && *head_dim != rotated && *head_dim != read.head_dim) {
-    read.config.reject("head_dim", "contradicts qk_nope_head_dim and qk_rope_head_dim");
-  }
-  if (read.top_partial && *read.top_partial != 1) {
-    read.config.reject("partial_rotary_factor",
-                       "must be 1, because qk_rope_head_dim sets the rotary channels");
-  }
-  constexpr auto key = "rope_interleave";
-  const auto interleave = read.config.flag(key);
-  read.config.find("indexer_rope_interleave");  // the indexer is not part of the settings
-  if (read.type.attention.interleave == HfInterleave::MustBeTrue) {
-    // Releases of the class differ in the effect of false.
-    if (interleave == false) read.config.reject(key, "must be true in this model");
-  } else if (read.type.attention.interleave == HfInterleave::Unread) {
-    if (interleave) read.config.reject(key, "is read by no class of this type");
-  } else if (!interleave.value_or(true) && !read.options.pairing) {
-    read.type.rope.pairing = PairingKind::HalfRotate;
-  }
-}
-
-/// Reads lengths, base and rotated channels, as far as the file has them beside its rope dicts.
-POSENC_COLD inline void hf_read_widths(HfRead& read) {
-  const auto longest = read.config.any_of<Index>({"max_position_embeddings", "n_positions"});
-  // Files that have several of these keys use them with different meanings.
-  const auto other =
-      read.config.first_integer({"max_seq_len", "max_sequence_length", "seq_length"});
-  read.max_position = longest.value_or(other.value_or(0));
-  read.model.trained_length = read.max_position;
-  read.original = read.config.integer("original_max_position_embeddings");
-  if (read.type.layers.form != HfLayers::Step35) {  // Step 3.5 may have a list of bases
-    read.top_base = read.config.any_of<double>({"rope_theta", "rotary_emb_base"});
-  }
-  read.top_partial =
-      read.config.any_of<double>({"partial_rotary_factor", "rotary_pct", "rope_pct", "rope_percent",
-                                  "rope_percentage", "rotary_percent", "rotary_emb_fraction"});
-  const HfTypeRope& rope = read.type.rope;
-  if (rope.dicts == HfDicts::OneForEachType && rope.bases.local_key == nullptr) {
-    if (read.top_base) read.config.reject("rope_theta", "is read by no class of this type");
-    if (read.top_partial)
-      read.config.reject("partial_rotary_factor", "is read by no class of this type");
-  }
-  if (rope.is_base_fixed && read.top_base.value_or(rope.base) != rope.base) {
-    read.config.reject("rope_theta", "must be ", static_cast<Index>(rope.base),
-                       " in a model of this type");
-  }
-
-  const Index default_width = read.type.attention.head_dim;
-  if (read.type.attention.heads == HfHeads::Latent) return hf_read_latent_widths(read);
-  if (const auto given = read.config.any_of<Index>({"head_dim", "kv_channels"})) {
-    hf_check_width(read.config, "head_dim", *given);
-    read.head_dim = *given;
-  } else if (default_width != 0 && !read.config.has("head_dim")) {
-    // null in the file does not select the class's default; the width is then hidden_size /
-    // heads.
-    read.head_dim = default_width;
-  } else {
-    const Index hidden =
-        read.config.required("hidden_size", read.config.any_of<Index>({"hidden_size", "n_embd"}));
-    constexpr auto heads_key = "num_attention_heads";
-    const Index heads =
-        read.config.required(heads_key, read.config.any_of<Index>({heads_key, "n_head"}));
-    if (hidden < 1 || heads < 1 || hidden / heads > max_head_dim) {
-      fail<ConfigError>(JsonKeys::function, "hidden_size ", hidden, " and num_attention_heads ",
-                        heads, " do not define the width of a head");
-    }
-    read.head_dim = hidden / heads;
-  }
-  hf_require_neutral(read.config, "attention_head_dim", read.config.integer("attention_head_dim"),
-                     read.head_dim);
-  read.rotary_width = read.head_dim;
-  if (read.type.attention.heads == HfHeads::LastChannels) hf_read_width_of_last_channels(read);
 }
 
 }  // namespace detail

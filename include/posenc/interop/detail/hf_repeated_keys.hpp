@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/interop/detail/hf_keys.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 
@@ -15,12 +16,8 @@ namespace detail {
 
 /// Names outside of rope dicts of one of their keys.
 POSENC_COLD inline std::initializer_list<const char*> hf_outer_names(std::string_view key) {
-  static constexpr std::initializer_list<const char*> base = {"rope_theta", "rotary_emb_base"};
-  static constexpr std::initializer_list<const char*> share = {
-      "partial_rotary_factor", "rotary_pct",     "rope_pct",           "rope_percent",
-      "rope_percentage",       "rotary_percent", "rotary_emb_fraction"};
-  if (key == "rope_theta" || key == "rotary_emb_base") return base;
-  if (key == "partial_rotary_factor") return share;
+  if (is_one_of(hf_base_names, key)) return hf_base_names;
+  if (key == "partial_rotary_factor") return hf_share_names;
   return {};
 }
 
@@ -46,8 +43,8 @@ POSENC_COLD inline void hf_check_repeated_keys(const JsonKeys& config, const HfB
   for (const auto& [key, value] : dict.members()) {
     const bool is_repeated_length = key == "max_position_embeddings";  // see hf_rule()
     if (value.is_null() || value.is_object() || is_repeated_length) continue;
-    const bool is_base = key == "rope_theta" || key == "rotary_emb_base";
-    const char* of_type = is_base ? hf_outer_base_key(bases, layer_type) : nullptr;
+    const char* of_type =
+        is_one_of(hf_base_names, key) ? hf_outer_base_key(bases, layer_type) : nullptr;
     if (of_type != nullptr) {
       compare(key, value, of_type);
       continue;

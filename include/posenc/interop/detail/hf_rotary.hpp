@@ -5,6 +5,8 @@
 #include <posenc/core/error.hpp>
 #include <posenc/interop/detail/hf_axes.hpp>
 #include <posenc/interop/detail/hf_class_rope.hpp>
+#include <posenc/interop/detail/hf_head_widths.hpp>
+#include <posenc/interop/detail/hf_keys.hpp>
 #include <posenc/interop/detail/hf_layers.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/hf_read.hpp>
@@ -28,20 +30,28 @@ namespace detail {
 /// Key of the trained length, beside or in rope dicts.
 inline constexpr auto hf_shared_length = "original_max_position_embeddings";
 
-/// Returns the base of a layer type whose dict has none; nullopt if the file must give it and does
-/// not.
+/// Returns the base of a layer type that the file gives beside its rope dicts, by default that of
+/// the class; nullopt if the file must give it and does not.
 ///   Source: huggingface/transformers, convert_rope_params_to_dict() of gemma3, gemma3n and
 ///           modernbert
 POSENC_COLD inline std::optional<double> hf_base_of(const HfRead& read,
                                                     std::string_view layer_type) {
   const JsonKeys& config = read.config;
-  const HfBases& bases = read.type.rope.bases;
-  auto shared = read.top_base;
+  const HfTypeRope& rope = read.type.rope;
+  const HfBases& bases = rope.bases;
+  auto shared = config.any_of<double>(hf_base_names);
+  if (shared && rope.dicts == HfDicts::OneForEachType && bases.local_key == nullptr) {
+    config.reject("rope_theta", "is read by no class of this type");
+  }
+  if (rope.is_base_fixed && shared.value_or(rope.base) != rope.base) {
+    config.reject("rope_theta", "must be ", static_cast<Index>(rope.base),
+                  " in a model of this type");
+  }
   if (bases.global_key != nullptr) {
     if (shared) config.reject("rope_theta", "contradicts ", bases.global_key);
     shared = config.real(bases.global_key);
   }
-  if (!shared && read.type.rope.base != 0) shared = read.type.rope.base;
+  if (!shared && rope.base != 0) shared = rope.base;
   if (bases.local_key == nullptr) return shared;
   const auto local = config.real(bases.local_key);
   if (layer_type != sliding_attention) return shared;
@@ -78,9 +88,9 @@ POSENC_COLD inline void hf_check_shared_length(const Json& dict, const JsonKeys&
   }
 }
 
-/// Checks a share of the whole head against the rotary part.
-POSENC_COLD inline void hf_check_latent_share(const HfRead& read, const JsonKeys& keys,
-                                              std::optional<double> share) {
+/// Requires a share of the whole head to be that of its rotary part.
+POSENC_COLD inline void hf_require_share_of_head(const HfRead& read, const JsonKeys& keys,
+                                                 std::optional<double> share) {
   if (share && hf_width_of_share(read.head_dim, *share) != read.rotary_width) {
     keys.reject("partial_rotary_factor", "contradicts qk_rope_head_dim");
   }
@@ -116,17 +126,17 @@ POSENC_COLD inline Index hf_rotary_dim(const HfRead& read, Index width,
   return dim;
 }
 
-/// Adds ChatGLM's rotation. ChatGLM-6B rotates both halves of a head, by two ids. Its successors
+/// Adds a rotation of half of a head. ChatGLM-6B rotates both halves, by two ids. Its successors
 /// rotate the first half, by one id; CogAgent (original_rope: false) pairs the halves of that.
 ///
 /// rope_ratio multiplies the base, as in ChatGLM3 and GLM-4. ChatGLM2-6B-32K divides positions by
 /// it instead, and no key tells its file apart: for that model, replace the key by a rope_scaling
 /// of the type linear whose factor is the ratio.
 ///   Source: vllm, vllm/model_executor/models/chatglm.py
-POSENC_COLD inline void hf_add_chatglm(HfRead& read, HfRuleContext& context,
-                                       RotarySettings& settings, const JsonKeys& keys) {
+POSENC_COLD inline void hf_add_half_heads(HfRead& read, HfRuleContext& context,
+                                          RotarySettings& settings, const JsonKeys& keys) {
   context.base *= read.config.real("rope_ratio").value_or(1);
-  context.head_dim = context.rotary_dim = hf_rotary_dim(read, read.head_dim, 0.5);
+  context.full_rotary_dim = context.rotary_dim = hf_rotary_dim(read, read.head_dim, 0.5);
   // ChatGLM-6B is recognised by a key that its successors lack. Its class has two ids by default.
   const bool is_first = read.config.find("inner_hidden_size") != nullptr;
   settings.chatglm_halves = read.config.flag("position_encoding_2d").value_or(is_first);
@@ -141,9 +151,10 @@ POSENC_COLD inline void hf_add_chatglm(HfRead& read, HfRuleContext& context,
   read.model.layers.push_back({"", std::move(settings)});
 }
 
-/// Reads the rope dict of a layer type.
+/// Reads the rope dict of a layer type. `own_base` is a base of this type alone beside the dict.
 POSENC_COLD inline void hf_add_layer(HfRead& read, const std::string& layer_type, const Json& dict,
-                                     const std::string& name, std::optional<double> base) {
+                                     const std::string& name,
+                                     std::optional<double> own_base = std::nullopt) {
   check_layer_types(read.model.layers.size() + 1);
   const JsonKeys keys(dict, name);
   const HfTypeRope& rope = read.type.rope;
@@ -157,15 +168,16 @@ POSENC_COLD inline void hf_add_layer(HfRead& read, const std::string& layer_type
   if (rope.trained_length != 0 && !read.original && keys.find(hf_shared_length) == nullptr) {
     context.original_max_position = rope.trained_length;
   }
-  const auto dict_base = keys.any_of<double>({"rope_theta", "rotary_emb_base"});
+  const auto dict_base = keys.any_of<double>(hf_base_names);
+  const auto outer_base = own_base ? own_base : hf_base_of(read, layer_type);
   auto dict_share = keys.real("partial_rotary_factor");
-  if (rope.is_mscale_ambiguous) hf_reject_mistral4_magnitude(keys);
+  if (rope.is_mscale_ambiguous) hf_reject_magnitude(keys);
   if (rope.is_share_of_whole_head) {
-    hf_check_latent_share(read, keys, dict_share);
+    hf_require_share_of_head(read, keys, dict_share);
     dict_share.reset();  // the rotary part is rotated completely
   }
-  context.base = read.config.required("rope_theta", dict_base ? dict_base : base);
-  context.partial_rotary_factor = dict_share ? dict_share : read.top_partial;
+  context.base = read.config.required("rope_theta", dict_base ? dict_base : outer_base);
+  context.partial_rotary_factor = dict_share ? dict_share : read.outer_share;
   hf_check_share_of_caller(read, context);
 
   RotarySettings settings{
@@ -178,16 +190,17 @@ POSENC_COLD inline void hf_add_layer(HfRead& read, const std::string& layer_type
     width = settings.head_dim = read.config.integer("global_head_dim").value_or(512);
     hf_check_width(read.config, "global_head_dim", width);
   }
-  if (rope.form == HfRotationForm::ChatGlm) return hf_add_chatglm(read, context, settings, keys);
+  if (rope.form == HfRotationForm::HalfHeads)
+    return hf_add_half_heads(read, context, settings, keys);
   if (heads == HfHeads::LocalByKeys && layer_type == sliding_attention) {
     width = settings.head_dim = read.config.integer("swa_head_dim").value_or(width);
     hf_check_width(read.config, "swa_head_dim", width);
   }
   if (read.type.scores.temperature == HfTemperature::ScalingBeta) {
-    read.model.query_temperature = hf_ministral_temperature(keys);
+    read.model.query_temperature = hf_scaling_beta_temperature(keys);
   }
 
-  context.head_dim = width;
+  context.full_rotary_dim = width;
   context.rotary_dim = hf_rotary_dim(read, width, context.partial_rotary_factor);
   hf_require_neutral(read.config, "use_3d_rope", read.config.flag("use_3d_rope"),
                      rope.mrope != HfMrope::None);
@@ -196,10 +209,10 @@ POSENC_COLD inline void hf_add_layer(HfRead& read, const std::string& layer_type
   read.model.layers.push_back({layer_type, std::move(settings)});
 }
 
-/// Reads DeepSeek-V4's dict. Local layers are unscaled. Layers with compressed keys have scaling
-/// and their own base. The factor of cos and sin is 1 in all layers.
-POSENC_COLD inline void hf_read_deepseek_v4_layers(HfRead& read, const Json& dict,
-                                                   const std::string& name) {
+/// Reads the dicts of a model some of whose layers have compressed keys. These have scaling and
+/// their own base; local layers are unscaled. The factor of cos and sin is 1 in all layers.
+POSENC_COLD inline void hf_read_compressed_layers(HfRead& read, const Json& dict,
+                                                  const std::string& name) {
   const Json nothing = Json::object();
   const JsonKeys parts(dict, name);
   const Json* main = read.is_nested ? parts.find("main") : nullptr;
@@ -220,28 +233,19 @@ POSENC_COLD inline void hf_read_deepseek_v4_layers(HfRead& read, const Json& dic
     const bool is_plain = is_default("rope_type") && is_default("type");
     if (!is_plain && !scaled.contains("attention_factor")) scaled["attention_factor"] = 1.0;
   }
-  // The share of the whole head repeats qk_rope_head_dim.
-  Json rotated = main != nullptr ? *main : nothing;
-  for (Json* one : {&rotated, &scaled}) {
-    const auto share = JsonKeys(*one, name).real("partial_rotary_factor");
-    if (share && hf_width_of_share(read.head_dim, *share) != read.rotary_width) {
-      read.config.reject(name, "has a partial_rotary_factor that contradicts qk_rope_head_dim");
-    }
-    one->erase("partial_rotary_factor");
-  }
-  hf_add_layer(read, sliding_attention, rotated, name, hf_base_of(read, sliding_attention));
+  hf_add_layer(read, sliding_attention, main != nullptr ? *main : nothing, name);
   hf_add_layer(read, compressed_attention, scaled, name,
                read.config.real("compress_rope_theta").value_or(160000));
 }
 
-/// Reads Step 3.5's lists of type, base and rotary share of each layer.
-POSENC_COLD inline void hf_read_step35_layers(HfRead& read, const Json& dict,
-                                              const std::string& name) {
-  const auto types = hf_step35_types(read.config);
+/// Reads lists of type, base and rotary share of each layer.
+POSENC_COLD inline void hf_read_layers_of_lists(HfRead& read, const Json& dict,
+                                                const std::string& name) {
+  const auto types = hf_required_types(read.config);
   if (read.is_nested) {  // the form in which transformers saves them
     for (const auto& [type, parameters] : dict.members()) {
       if (parameters.is_null() || parameters.is_number()) continue;
-      hf_add_layer(read, type, parameters, name + "." + type, hf_base_of(read, type));
+      hf_add_layer(read, type, parameters, name + "." + type, read.type.rope.base);
     }
     read.model.layer_types = types;
     return hf_read_use_rope_layers(read.config, read.model);
@@ -265,7 +269,7 @@ POSENC_COLD inline void hf_read_step35_layers(HfRead& read, const Json& dict,
     if (is_new) {
       const bool is_scaled =
           !scaled || std::find(scaled->begin(), scaled->end(), types[i]) != scaled->end();
-      read.top_partial = shares[i];
+      read.outer_share = shares[i];
       hf_add_layer(read, variant, is_scaled ? dict : nothing, name, bases[i]);
     }
     read.model.layer_types.push_back(variant);
@@ -273,13 +277,13 @@ POSENC_COLD inline void hf_read_step35_layers(HfRead& read, const Json& dict,
   hf_read_use_rope_layers(read.config, read.model);
 }
 
-/// Reads Granite's list of bases, one per layer, which overrides the dict's base. 0 means no
-/// rotary encoding.
+/// Reads a list of bases, one per layer, which overrides the dict's base. 0 means no rotary
+/// encoding.
 ///   Source: huggingface/transformers, granite_swa/modular_granite_swa.py (1b27b6b)
-POSENC_COLD inline void hf_read_granite_swa_layers(HfRead& read, const Json& dict,
-                                                   const std::string& name) {
+POSENC_COLD inline void hf_read_layers_of_bases(HfRead& read, const Json& dict,
+                                                const std::string& name) {
   constexpr auto list = "layer_rope_theta";
-  const auto types = hf_granite_swa_types(read.config, read.type.layers);
+  const auto types = hf_counted_types(read.config, read.type.layers);
   const auto bases = read.config.reals(list);
   if (bases && bases->size() != types.size()) {
     read.config.reject(list, "must have an entry for each layer");
@@ -296,7 +300,7 @@ POSENC_COLD inline void hf_read_granite_swa_layers(HfRead& read, const Json& dic
     if (is_new) {
       Json rotated = dict;  // once for each variant, because a dict may be large
       if (bases && dict.is_object()) rotated["rope_theta"] = base;
-      hf_add_layer(read, variant, rotated, name, hf_base_of(read, types[i]));
+      hf_add_layer(read, variant, rotated, name);
     }
     read.model.layer_types.back() = variant;
   }
@@ -338,9 +342,9 @@ POSENC_COLD inline void hf_read_rope_layers(HfRead& read) {
                                      JsonKeys(dict, name).object(), name);
   read.is_nested = hf_is_per_layer_type(dict);
   const HfLayers form = read.type.layers.form;
-  if (form == HfLayers::DeepSeekV4) return hf_read_deepseek_v4_layers(read, dict, name);
-  if (form == HfLayers::Step35) return hf_read_step35_layers(read, dict, name);
-  if (form == HfLayers::GraniteSwa) return hf_read_granite_swa_layers(read, dict, name);
+  if (form == HfLayers::Ratios) return hf_read_compressed_layers(read, dict, name);
+  if (form == HfLayers::ListedRotations) return hf_read_layers_of_lists(read, dict, name);
+  if (form == HfLayers::ListedBases) return hf_read_layers_of_bases(read, dict, name);
   if (read.is_nested) {
     for (const auto& [layer_type, parameters] : dict.members()) {
       if (parameters.is_null() && read.type.rope.null_is_no_rotary) {
@@ -348,31 +352,30 @@ POSENC_COLD inline void hf_read_rope_layers(HfRead& read) {
       }
       if (parameters.is_null() || parameters.is_number()) continue;
       hf_check_shared_length(dict, JsonKeys(parameters, name + "." + layer_type));
-      hf_add_layer(read, layer_type, parameters, name + "." + layer_type,
-                   hf_base_of(read, layer_type));
+      hf_add_layer(read, layer_type, parameters, name + "." + layer_type);
     }
     hf_require_types_of_class(read, dict, name);
     return;
   }
   const HfDicts dicts = read.type.rope.dicts;
   if (dicts == HfDicts::AnyTypes || dicts == HfDicts::One) {
-    hf_add_layer(read, "", dict, name, hf_base_of(read, ""));
+    hf_add_layer(read, "", dict, name);
     if (read.type.rope.form == HfRotationForm::PatchGrid)
-      hf_apply_dinov3_grid(read.config, read.model.layers.back().rotary);
+      hf_set_grid_axes(read.config, read.model.layers.back().rotary);
     return;
   }
   if (dicts == HfDicts::OneForEachType && given != nullptr) {
     read.config.reject(name, "must have a dict for each type of layer in this model");
   }
   const bool never_scales = dicts == HfDicts::NeverScales;
-  if (never_scales) hf_reject_mimo_scaling(read.config, dict, name);
+  if (never_scales) hf_reject_single_scaling(read.config, dict, name);
   const bool has_local_base = read.type.rope.bases.local_key != nullptr;
-  hf_add_layer(read, full_attention, dict, name, hf_base_of(read, full_attention));
+  hf_add_layer(read, full_attention, dict, name);
   hf_add_layer(read, sliding_attention,
                never_scales     ? hf_erase_base(dict)
                : has_local_base ? nothing
                                 : hf_unscaled_dict(dict),
-               name, hf_base_of(read, sliding_attention));
+               name);
 }
 
 }  // namespace detail

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 POSENC_BEGIN
@@ -22,8 +23,8 @@ namespace detail {
 
 /// Inputs of a rule from outside of its rope dict (the value of rope_scaling or rope_parameters).
 struct HfRuleContext {
-  Index head_dim = 0;    ///< channels to which partial_rotary_factor applies
-  Index rotary_dim = 0;  ///< after partial_rotary_factor
+  Index full_rotary_dim = 0;  ///< channels of which partial_rotary_factor is a share
+  Index rotary_dim = 0;       ///< that share
   double base = 0;
   std::optional<double> partial_rotary_factor = std::nullopt;
   Index max_position = 0;                                     ///< 0 if the file does not give it
@@ -128,7 +129,7 @@ Rule hf_read_given_fields(const JsonKeys& keys, const HfRuleContext& context) {
   Rule rule;
   rule.base = context.base;
   if constexpr (requires { rule.rotary_dim; }) rule.rotary_dim = context.rotary_dim;
-  if constexpr (requires { rule.head_dim; }) rule.head_dim = context.head_dim;
+  if constexpr (requires { rule.head_dim; }) rule.head_dim = context.full_rotary_dim;
   if constexpr (requires { rule.partial_rotary_factor; }) {
     rule.partial_rotary_factor = context.partial_rotary_factor.value_or(1);
   }
@@ -188,7 +189,7 @@ POSENC_COLD inline void hf_yarn_magnitude(const JsonKeys& keys, const HfRuleCont
   rule.mscale_all_dim.reset();
 }
 
-POSENC_COLD inline YarnScaling hf_yarn_scaling(const JsonKeys& keys, const HfRuleContext& context) {
+POSENC_COLD inline RotaryRule hf_yarn(const JsonKeys& keys, const HfRuleContext& context) {
   auto rule = hf_read_given_fields<YarnScaling>(keys, context);
   rule.original_max_position = hf_original_length(keys, context, true);
   rule.factor = hf_length_factor(keys, context, rule.original_max_position);
@@ -203,10 +204,6 @@ POSENC_COLD inline YarnScaling hf_yarn_scaling(const JsonKeys& keys, const HfRul
   return rule;
 }
 
-POSENC_COLD inline RotaryRule hf_yarn(const JsonKeys& keys, const HfRuleContext& context) {
-  return hf_yarn_scaling(keys, context);
-}
-
 /// Returns YaRN with the magnitude 1 + 0.07 ln(factor).
 ///   Source: vllm, layers/rotary_embedding/telechat3_scaling_rope.py. mlx-lm uses the usual 0.1
 ///           there
@@ -215,7 +212,7 @@ POSENC_COLD inline RotaryRule hf_telechat3_yarn(const JsonKeys& keys,
   for (const char* other : {"attention_factor", "attn_factor", "mscale", "mscale_all_dim"}) {
     if (keys.find(other) != nullptr) keys.reject(other, "is not supported in this type");
   }
-  auto rule = hf_yarn_scaling(keys, context);
+  auto rule = std::get<YarnScaling>(hf_yarn(keys, context));
   rule.attention_factor = yarn_mscale(rule.factor, 0.7);
   return rule;
 }

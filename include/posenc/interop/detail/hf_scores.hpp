@@ -83,9 +83,10 @@ POSENC_COLD inline std::optional<double> hf_softcap(const JsonKeys& config,
   return config.has(key) || *default_cap == 0 ? std::nullopt : default_cap;
 }
 
-/// Returns Llama 4's temperature: in layers without rotary encoding queries are multiplied by a
-/// factor of the position.
-POSENC_COLD inline std::optional<QueryTemperature> hf_llama4_temperature(const JsonKeys& config) {
+/// Returns the temperature of floor_scale: in layers without rotary encoding queries are multiplied
+/// by a factor of the position.
+POSENC_COLD inline std::optional<QueryTemperature> hf_floor_scale_temperature(
+    const JsonKeys& config) {
   constexpr auto switch_key = "attn_temperature_tuning";
   const auto floor_scale = config.real("floor_scale");
   const auto attn_scale = config.real("attn_scale");
@@ -102,8 +103,8 @@ POSENC_COLD inline std::optional<QueryTemperature> hf_llama4_temperature(const J
                           .only_without_rotary = true};
 }
 
-/// Returns the temperature of Qwen 1. Both switches are on in its class.
-POSENC_COLD inline std::optional<QueryTemperature> hf_qwen1_temperature(const JsonKeys& config) {
+/// Returns the temperature of use_logn_attn. It and use_dynamic_ntk are on by default.
+POSENC_COLD inline std::optional<QueryTemperature> hf_logn_temperature(const JsonKeys& config) {
   constexpr auto ntk_key = "use_dynamic_ntk", length_key = "seq_length";
   if (config.flag(ntk_key).value_or(true)) {
     config.reject(ntk_key,
@@ -118,8 +119,8 @@ POSENC_COLD inline std::optional<QueryTemperature> hf_qwen1_temperature(const Js
                           .length = static_cast<double>(length)};
 }
 
-/// Returns the temperature of Grok 2: in all layers, after the soft cap.
-POSENC_COLD inline std::optional<QueryTemperature> hf_grok_temperature(const JsonKeys& config) {
+/// Returns the temperature of attn_temperature_len: in all layers, after the soft cap.
+POSENC_COLD inline std::optional<QueryTemperature> hf_length_temperature(const JsonKeys& config) {
   constexpr auto key = "attn_temperature_len";
   const Index length = config.integer(key).value_or(-1);
   if (length <= 0) return std::nullopt;
@@ -128,9 +129,10 @@ POSENC_COLD inline std::optional<QueryTemperature> hf_grok_temperature(const Jso
                           .length = static_cast<double>(length)};
 }
 
-/// Returns the temperature of Ministral 3: in all layers, from the trained length on. 0 counts as
-/// absent.
-POSENC_COLD inline std::optional<QueryTemperature> hf_ministral_temperature(const JsonKeys& rope) {
+/// Returns the temperature of llama_4_scaling_beta: in all layers, from the trained length on. 0
+/// counts as absent.
+POSENC_COLD inline std::optional<QueryTemperature> hf_scaling_beta_temperature(
+    const JsonKeys& rope) {
   constexpr auto length_key = "original_max_position_embeddings";
   const auto beta = rope.real("llama_4_scaling_beta");
   if (!beta || *beta == 0) return std::nullopt;
@@ -145,11 +147,11 @@ POSENC_COLD inline std::optional<QueryTemperature> hf_temperature(const JsonKeys
                                                                   HfTemperature temperature) {
   switch (temperature) {
     case HfTemperature::FloorScale:
-      return hf_llama4_temperature(config);
+      return hf_floor_scale_temperature(config);
     case HfTemperature::LogN:
-      return hf_qwen1_temperature(config);
+      return hf_logn_temperature(config);
     case HfTemperature::Length:
-      return hf_grok_temperature(config);
+      return hf_length_temperature(config);
     default:
       return std::nullopt;
   }

@@ -3,7 +3,7 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/interop/detail/hf_custom_layers.hpp>
-#include <posenc/interop/detail/hf_norm_epsilons.hpp>
+#include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/detail/read_sizes.hpp>
 #include <posenc/interop/model_settings.hpp>
@@ -40,23 +40,22 @@ POSENC_COLD inline std::vector<Index> hf_intermediate_sizes(const JsonKeys& conf
   return size ? std::vector<Index>{*size} : std::vector<Index>{};
 }
 
-/// Returns the epsilon of the norms, by default that of the class.
+/// Returns the epsilon of the norms, by default that of the class; 0: it has none.
 POSENC_COLD inline std::optional<double> hf_norm_epsilon(const JsonKeys& config,
-                                                         std::optional<double> default_value) {
+                                                         double default_value) {
   const auto agreed =
       agreed_epsilon(config, {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
                               "norm_epsilon", "layernorm_epsilon"});
-  return agreed.is_absent() ? default_value : agreed.get();
+  return agreed.is_absent() && default_value != 0 ? default_value : agreed.get();
 }
 
-/// Reads the sizes of a model. `is_known` is false for a type without a row.
-POSENC_COLD inline void hf_read_sizes(const JsonKeys& config, bool lists_may_be_longer,
-                                      bool is_known, ModelSettings& model) {
+/// Reads the sizes of a model.
+POSENC_COLD inline void hf_read_sizes(const JsonKeys& config, const HfModelType& type,
+                                      ModelSettings& model) {
   model.hidden_size = agreed_size(config, {"hidden_size", "n_embd"});
   model.vocabulary_size = agreed_size(config, {"vocab_size", "padded_vocab_size"});
-  model.intermediate_sizes = hf_intermediate_sizes(config, lists_may_be_longer);
-  model.norm_epsilon =
-      hf_norm_epsilon(config, is_known ? hf_default_norm_epsilon(model.model_type) : std::nullopt);
+  model.intermediate_sizes = hf_intermediate_sizes(config, type.layers.lists_may_be_longer);
+  model.norm_epsilon = hf_norm_epsilon(config, type.norms.epsilon);
   model.tied_embeddings = config.flag("tie_word_embeddings");
 }
 

@@ -49,18 +49,18 @@ POSENC_COLD inline bool hf_is_ordinary(std::string_view key, const Json& value) 
          ends_with_one_of(ends, key);
 }
 
-/// Keys that the reader of a plain rotary model reads.
+/// Keys that the reader of a plain rotary model reads, besides the names of the base and the share.
 inline constexpr std::string_view hf_plain_model_keys =
     "attention_head_dim attn_type_list dual_chunk_attention_config head_dim kv_channels "
     "layer_types max_window_layers num_attention_heads_per_layer num_key_value_heads_per_layer "
-    "partial_rotary_factor position_embedding_type rope rope_is_neox_style rope_parameters "
-    "rope_percent rope_percentage rope_pct rope_position_scale rope_scaling rope_theta "
-    "rope_traditional rotary rotary_dim rotary_emb_base rotary_emb_fraction rotary_pct "
-    "rotary_percent rotary_value sliding_window use_3d_rope use_sliding_window";
+    "position_embedding_type rope rope_is_neox_style rope_parameters rope_position_scale "
+    "rope_scaling rope_traditional rotary rotary_dim rotary_value sliding_window use_3d_rope "
+    "use_sliding_window";
 
 /// True if a key of an unknown type is understood, or concerns neither positions nor scores.
 POSENC_COLD inline bool hf_is_understood(std::string_view key, const Json& value) {
-  return value.is_null() || lists_name(hf_plain_model_keys, key) || hf_is_ordinary(key, value);
+  return value.is_null() || is_one_of(hf_base_names, key) || is_one_of(hf_share_names, key) ||
+         lists_name(hf_plain_model_keys, key) || hf_is_ordinary(key, value);
 }
 
 /// True if `states` holds for the rope dict, or for each of the dicts per layer type.
@@ -86,16 +86,15 @@ POSENC_COLD inline bool hf_states_axes(const Json& config) {
 
 /// True if the file states the rotated share of a head.
 POSENC_COLD inline bool hf_states_share(const Json& config) {
-  for (const char* key :
-       {"partial_rotary_factor", "rotary_dim", "rotary_pct", "rope_pct", "rope_percent",
-        "rope_percentage", "rotary_percent", "rotary_emb_fraction"}) {
-    const Json* share = config.find(key);
-    if (share != nullptr && !share->is_null()) return true;
-  }
-  return hf_all_rope_dicts(config, [](const Json& dict) {
-    const Json* share = dict.find("partial_rotary_factor");
+  const auto has = [](const Json& object, const char* key) {
+    const Json* share = object.find(key);
     return share != nullptr && !share->is_null();
-  });
+  };
+  return has(config, "rotary_dim") ||
+         std::any_of(hf_share_names.begin(), hf_share_names.end(),
+                     [&](const char* name) { return has(config, name); }) ||
+         hf_all_rope_dicts(config,
+                           [&](const Json& dict) { return has(dict, "partial_rotary_factor"); });
 }
 
 }  // namespace detail

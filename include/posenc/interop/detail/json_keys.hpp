@@ -4,7 +4,6 @@
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/interop/detail/json.hpp>
-#include <posenc/interop/detail/json_parser.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -178,13 +177,6 @@ class JsonKeys {
   std::string name_;
   mutable std::vector<const Json*> read_;  ///< few: readers ask for keys that they know
 };
-
-/// Parses JSON text of unknown origin, in linear time.
-///   Throws: ConfigError with line and column if the text is not JSON, is nested more than 64 deep,
-///           or has two values for one key
-POSENC_COLD inline Json parse_json(std::string_view text) {
-  return JsonParser(JsonKeys::function, text).parse();
-}
 
 }  // namespace detail
 POSENC_END
