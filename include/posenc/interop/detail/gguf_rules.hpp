@@ -206,8 +206,8 @@ POSENC_COLD inline RotaryRule gguf_divided(Index rotary_dim, double base, double
                         .attention_factor = attention_factor};
 }
 
-/// Returns the rule of every type except YaRN. LongRoPE's tensors select it for any of them, because
-/// older files name no type.
+/// Returns the rule of every type except YaRN. LongRoPE's tensors select it for any of them,
+/// because older files name no type.
 POSENC_COLD inline RotaryRule gguf_divided_or_longrope(const GgufKeys& keys,
                                                        const GgufRuleContext& context,
                                                        const GgufDivisors& divisors,
