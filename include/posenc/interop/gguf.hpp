@@ -87,7 +87,7 @@ class GgufReader {
   ModelSettings read() {
     gguf_reject_unknown_keys(keys_, options_.ignored_keys);
     gguf_reject_other_encodings(keys_);
-    check_switches();
+    check_keys();
     model_.trained_length = keys_.integer("context_length").value_or(0);
     if (!has_local_rotary()) {
       model_.layers.push_back({"", global_rotary()});
@@ -120,8 +120,8 @@ class GgufReader {
                       what, " is ", *given);
   }
 
-  /// Checks keys that switch the rotation off, for the model or for some of its layers.
-  void check_switches() const {
+  /// Checks keys that the architecture must have, or may not have, and that switch its rotation off.
+  void check_keys() const {
     const bool finetuned = keys_.flag("rope.scaling.finetuned").value_or(true);
     if (architecture_.rope.finetuned_switches_rotary && !finetuned) {
       keys_.reject("rope.scaling.finetuned",

@@ -127,46 +127,43 @@ POSENC_COLD inline void gguf_yarn_magnitude(const GgufKeys& keys, const GgufRule
   if (is_deepseek && all_dim != 0) rule.mscale_all_dim = all_dim;
 }
 
-/// Returns a tensor of divisors, one per pair; nullopt if there is none. The tensor has an element
-/// for each pair of the widest layers, whose first ones are of narrower layers.
-POSENC_COLD inline std::optional<std::vector<double>> gguf_divisor_tensor(const GgufKeys& keys,
-                                                                          std::string_view name,
-                                                                          Index rotary_dim,
-                                                                          Index widest) {
-  auto divisors = keys.file().rope_tensor(name);
-  if (divisors && static_cast<Index>(divisors->size()) != widest / 2) {
-    fail<ConfigError>(GgufKeys::function, "the tensor ", name, " has ", divisors->size(),
-                      " elements but there are ", widest / 2, " pairs");
-  }
-  if (divisors) divisors->resize(static_cast<std::size_t>(rotary_dim / 2));
-  return divisors;
-}
-
 /// Divisors of the pairs, from the tensors of a file: one list, two lists of LongRoPE, or none.
 struct GgufDivisors {
-  std::optional<std::vector<double>> freqs, longer, shorter;
+  std::optional<std::vector<double>> freqs, long_factors, short_factors;
 };
 
 POSENC_COLD inline GgufDivisors gguf_divisors(const GgufKeys& keys,
                                               const GgufRuleContext& context) {
-  const Index dim = context.rotary_dim;
-  const Index widest = dim * context.architecture->rope.global_part;
-  GgufDivisors read{.freqs = gguf_divisor_tensor(keys, gguf_freqs_tensor, dim, widest),
-                    .longer = gguf_divisor_tensor(keys, gguf_long_tensor, dim, widest),
-                    .shorter = gguf_divisor_tensor(keys, gguf_short_tensor, dim, widest)};
-  if (read.longer.has_value() != read.shorter.has_value() || (read.longer && read.freqs)) {
+  // A tensor has an element for each pair of the widest layers. Narrower layers use the first ones.
+  const Index pairs = context.rotary_dim / 2,
+              widest = pairs * context.architecture->rope.global_part;
+  const auto read = [&](std::string_view name) {
+    auto divisors = keys.file().rope_tensor(name);
+    if (!divisors) return divisors;
+    if (static_cast<Index>(divisors->size()) != widest) {
+      fail<ConfigError>(GgufKeys::function, "the tensor ", name, " has ", divisors->size(),
+                        " elements but there are ", widest, " pairs");
+    }
+    divisors->resize(static_cast<std::size_t>(pairs));
+    return divisors;
+  };
+  GgufDivisors found{.freqs = read(gguf_freqs_tensor),
+                     .long_factors = read(gguf_long_tensor),
+                     .short_factors = read(gguf_short_tensor)};
+  if (found.long_factors.has_value() != found.short_factors.has_value() ||
+      (found.long_factors && found.freqs)) {
     fail<ConfigError>(GgufKeys::function,
                       "there must be rope_factors_long.weight and rope_factors_short.weight, or "
                       "rope_freqs.weight, or none of them");
   }
-  return read;
+  return found;
 }
 
 POSENC_COLD inline RotaryRule gguf_yarn(const GgufKeys& keys, const GgufRuleContext& context,
                                         const GgufDivisors& divisors, double factor) {
   constexpr auto ext_key = "rope.scaling.yarn_ext_factor",
                  attn_key = "rope.scaling.yarn_attn_factor";
-  if (divisors.freqs || divisors.longer) {
+  if (divisors.freqs || divisors.long_factors) {
     fail<ConfigError>(GgufKeys::function,
                       "YaRN together with tensors of divisors is not supported");
   }
@@ -219,14 +216,14 @@ POSENC_COLD inline RotaryRule gguf_divided_or_longrope(const GgufKeys& keys,
                 "is not 1, for which llama.cpp scales scores of this architecture even without "
                 "YaRN");
   }
-  if (!divisors.longer) {
+  if (!divisors.long_factors) {
     return gguf_divided(context.rotary_dim, context.base, attention_factor, factor, divisors.freqs);
   }
   if (factor != 1) keys.reject(factor_key, "contradicts the tensors of LongRoPE");
   return LongRopeScaling{.rotary_dim = context.rotary_dim,
                          .base = context.base,
-                         .short_factor = *divisors.shorter,
-                         .long_factor = *divisors.longer,
+                         .short_factor = *divisors.short_factors,
+                         .long_factor = *divisors.long_factors,
                          .original_max_position = gguf_original_length(keys),
                          .attention_factor = attention_factor};
 }
@@ -271,7 +268,7 @@ POSENC_COLD inline RotaryRule gguf_rule(const GgufKeys& keys, const GgufRuleCont
       keys.reject(key, "has no effect, because the scaling is not of the type ", other.names);
     });
   }
-  if (named->needs_lists && !divisors.longer) {
+  if (named->needs_lists && !divisors.long_factors) {
     fail<ConfigError>(GgufKeys::function,
                       "the type longrope needs the tensors rope_factors_long.weight and "
                       "rope_factors_short.weight");
