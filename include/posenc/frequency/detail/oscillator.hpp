@@ -130,28 +130,25 @@ class Oscillator {
   POSENC_ALWAYS_INLINE void write_cos_sin(PositionSource positions, Index first, Index count,
                                           double factor, T* cos_row, T* sin_row) const noexcept {
     using P = Pack<double, Tier>;
+    // Local, because members would be loaded again after every store. g++ 12 would also store every
+    // reduced angle to memory that nothing reads. A row of 64 would take 2.5 % more time.
+    const double *const hi = turns_hi() + first, *const lo = turns_lo() + first;
     Index i = 0;
     for (; i + 2 * P::width <= count; i += 2 * P::width) {
-      write<PackPair<P>>(positions, i, first, factor, cos_row, sin_row);
+      using Pair = PackPair<P>;
+      const CosSinOf<Pair> value =
+          cos_sin(positions.template load<Pair>(i), Pair::load(hi + i), Pair::load(lo + i));
+      store<PositionSource>(scaled(factor, value.cos), cos_row + i);
+      store<PositionSource>(scaled(factor, value.sin), sin_row + i);
     }
     for (; i < count; i += P::width) {
       const Index rest = (std::min)(Index{P::width}, count - i);
-      const CosSinOf<P> value = cos_sin(positions.template load_partial<P>(i, rest),
-                                        P::load_partial(turns_hi() + first + i, rest),
-                                        P::load_partial(turns_lo() + first + i, rest));
+      const CosSinOf<P> value =
+          cos_sin(positions.template load_partial<P>(i, rest), P::load_partial(hi + i, rest),
+                  P::load_partial(lo + i, rest));
       store_partial_as(scaled(factor, value.cos), cos_row + i, rest);
       store_partial_as(scaled(factor, value.sin), sin_row + i, rest);
     }
-  }
-
-  template <class P, class PositionSource, class T>
-  POSENC_ALWAYS_INLINE void write(PositionSource positions, Index i, Index first, double factor,
-                                  T* cos_row, T* sin_row) const noexcept {
-    const CosSinOf<P> value =
-        cos_sin(positions.template load<P>(i), P::load(turns_hi() + first + i),
-                P::load(turns_lo() + first + i));
-    store<PositionSource>(scaled(factor, value.cos), cos_row + i);
-    store<PositionSource>(scaled(factor, value.sin), sin_row + i);
   }
 
   template <class PositionSource, class P, class T>
