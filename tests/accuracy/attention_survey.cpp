@@ -3,6 +3,7 @@
 #include "accuracy/bound.hpp"
 #include "accuracy/survey.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/attention_backward.hpp>
 

@@ -3,6 +3,7 @@
 
 #include "support/compare.hpp"
 #include "support/mpfr.hpp"
+#include "support/random.hpp"
 
 #include <algorithm>
 #include <bit>

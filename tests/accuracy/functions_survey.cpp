@@ -6,6 +6,7 @@
 #include "accuracy/survey.hpp"
 #include "reference/float16.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include <posenc/simd/exp.hpp>
 #include <posenc/simd/tanh.hpp>
 

@@ -4,6 +4,7 @@
 #include "accuracy/truth.hpp"
 #include "reference/float16.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/frequency/unscaled.hpp>
 

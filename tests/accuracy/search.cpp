@@ -5,6 +5,7 @@
 
 #include "accuracy/bound.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include <posenc/core/error.hpp>
 
 #include <algorithm>

@@ -4,6 +4,7 @@
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/devices.hpp"
+#include "support/random.hpp"
 #include <posenc/additive/binary.hpp>
 #include <posenc/additive/grid_resize.hpp>
 #include <posenc/additive/integer.hpp>

@@ -3,6 +3,7 @@
 
 #include "reference/matrix.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 

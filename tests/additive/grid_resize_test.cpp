@@ -6,6 +6,7 @@
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/cutter.hpp"
+#include "support/random.hpp"
 #include <posenc/additive/grid_resize.hpp>
 #include <posenc/tensor/adapt.hpp>
 

@@ -4,6 +4,7 @@
 #include "reference/window_bias.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include "support/throws.hpp"
 #include <posenc/additive/grid_resize.hpp>
 

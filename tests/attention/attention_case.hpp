@@ -5,6 +5,7 @@
 #include "reference/attention.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
+#include "support/random.hpp"
 #include "support/worse.hpp"
 #include <posenc/attention/attention.hpp>
 #include <posenc/tensor/adapt.hpp>

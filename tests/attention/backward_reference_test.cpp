@@ -4,6 +4,7 @@
 #include "reference/attention_backward.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -6,6 +6,7 @@
 #include "reference/kerple.hpp"
 #include "reference/t5.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/fire.hpp>
 #include <posenc/bias/kerple.hpp>

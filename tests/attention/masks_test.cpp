@@ -2,6 +2,7 @@
 // Compares masks with their cells, one by one.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include <posenc/attention/detail/masks.hpp>
 
 #include <array>

@@ -5,6 +5,7 @@
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
+#include "support/random.hpp"
 #include "support/throws.hpp"
 #include <posenc/attention/attention.hpp>
 #include <posenc/attention/attention_backward.hpp>

@@ -4,6 +4,7 @@
 #include "kv/kv_cache_case.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
+#include "support/random.hpp"
 #include <posenc/bias/alibi.hpp>
 #include <posenc/kv/cached_attention.hpp>
 #include <posenc/kv/kv_block_pool.hpp>

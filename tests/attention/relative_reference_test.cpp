@@ -6,6 +6,7 @@
 #include "reference/relative.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 
 #include <cmath>
 #include <cstddef>

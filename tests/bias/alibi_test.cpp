@@ -6,6 +6,7 @@
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
+#include "support/random.hpp"
 #include "support/throws.hpp"
 #include "support/worse.hpp"
 #include <posenc/bias/alibi.hpp>

@@ -4,6 +4,7 @@
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/devices.hpp"
+#include "support/random.hpp"
 #include <posenc/bias/alibi.hpp>
 #include <posenc/bias/fire.hpp>
 #include <posenc/bias/kerple.hpp>

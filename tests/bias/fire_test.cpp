@@ -7,6 +7,7 @@
 #include "support/compare.hpp"
 #include "support/guarded.hpp"
 #include "support/heads.hpp"
+#include "support/random.hpp"
 #include "support/throws.hpp"
 #include "support/worse.hpp"
 #include <posenc/bias/fire.hpp>

@@ -3,6 +3,7 @@
 #include "reference/forgetting.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include "support/throws.hpp"
 #include <posenc/bias/forget_gradient.hpp>
 #include <posenc/bias/forgetting.hpp>

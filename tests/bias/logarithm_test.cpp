@@ -2,6 +2,7 @@
 // Logarithms that biases are computed from.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include "support/worse.hpp"
 #include <posenc/bias/detail/logarithm.hpp>
 

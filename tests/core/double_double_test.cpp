@@ -2,6 +2,7 @@
 // Tests DoubleDouble at values that are known exactly; double_double_mpfr_test.cpp measures its errors.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include "support/worse.hpp"
 #include <posenc/core/detail/double_double.hpp>
 

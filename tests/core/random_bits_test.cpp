@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Tests the bits that dropout and random weights are made from.
+// Tests the bits that dropout, random weights and the numbers of tests are made from.
 #include "support/catch.hpp"
+#include "support/random.hpp"
 #include <posenc/core/detail/random_bits.hpp>
 
 #include <cstdint>
+#include <random>
 
 namespace random_bits_test {
 
@@ -28,6 +30,14 @@ TEST_CASE("uniform: scales the upper 53 bits to less than one", "[random_bits]")
     CHECK(uniform(zero + 0x800) == 0x1p-53);
     CHECK(uniform(zero + (std::uint64_t{1} << 63)) == 0.5);
     CHECK(uniform(~zero) == 1 - 0x1p-53);
+  }
+}
+
+TEST_CASE("MersenneTwister: gives the numbers of std::mt19937_64", "[random_bits]") {
+  for (const std::uint64_t seed : {0u, 1u, 5489u}) {
+    support::MersenneTwister numbers(seed);
+    std::mt19937_64 expected(seed);
+    for (int i = 0; i < 1000; ++i) REQUIRE(numbers() == expected());
   }
 }
 

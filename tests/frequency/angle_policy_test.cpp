@@ -2,6 +2,7 @@
 // The float32 angles of PyTorch: their cos and sin, and their errors.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include <posenc/frequency/angle_policy.hpp>
 #include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/frequency/hf_float32.hpp>

@@ -7,6 +7,7 @@
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/mpfr.hpp"
+#include "support/random.hpp"
 #include "support/worse.hpp"
 #include <posenc/core/detail/quad_double.hpp>
 

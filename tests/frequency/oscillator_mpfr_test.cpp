@@ -8,6 +8,7 @@
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/mpfr.hpp"
+#include "support/random.hpp"
 #include "support/worse.hpp"
 #include <posenc/frequency/detail/oscillator.hpp>
 

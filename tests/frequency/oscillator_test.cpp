@@ -3,6 +3,7 @@
 #include "frequency/presets.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/frequency/unscaled.hpp>
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include <posenc/frequency/rotary_rule.hpp>
 #include <posenc/frequency/rule_description.hpp>
 

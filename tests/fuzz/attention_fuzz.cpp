@@ -4,6 +4,7 @@
 #include "attention/random_call.hpp"
 #include "attention/random_shape.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 
 #include <Eigen/Core>
 

@@ -2,6 +2,7 @@
 // Fuzzer of KvCache. Bytes are a program of calls; after each the cache must equal a plain list.
 #include "kv/cache_program.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 
 #include <Eigen/Core>
 

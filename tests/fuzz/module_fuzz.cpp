@@ -3,6 +3,7 @@
 // reference judges the output, and a module that decodes from a cache must agree with it.
 #include "nn/module_case.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/kv/kv_cache.hpp>
 #include <posenc/nn/multi_head_attention.hpp>

@@ -3,6 +3,7 @@
 
 #include "simd/tiers.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include <posenc/core/config.hpp>
 
 #include <cmath>

@@ -3,6 +3,7 @@
 #include "simd/tiers.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include <posenc/core/detail/aligned_vector.hpp>
 #include <posenc/kernels/softmax.hpp>
 

@@ -5,6 +5,7 @@
 #include "kv_cache_case.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
+#include "support/random.hpp"
 #include <posenc/kv/kv_block_pool.hpp>
 #include <posenc/kv/kv_cache.hpp>
 

@@ -7,6 +7,7 @@
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
+#include "support/random.hpp"
 #include "support/worse.hpp"
 #include <posenc/kv/cached_attention.hpp>
 #include <posenc/kv/int8_per_token_head.hpp>

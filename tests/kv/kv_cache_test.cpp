@@ -5,6 +5,7 @@
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
+#include "support/random.hpp"
 #include "support/sampled.hpp"
 #include <posenc/frequency/unscaled.hpp>
 #include <posenc/kv/kv_cache.hpp>

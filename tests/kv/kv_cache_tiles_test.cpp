@@ -4,6 +4,7 @@
 #include "support/catch.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
+#include "support/random.hpp"
 #include <posenc/kv/kv_cache.hpp>
 
 #include <Eigen/Core>

@@ -4,6 +4,7 @@
 #include "laws/support.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include "support/worse.hpp"
 #include <posenc/concepts.hpp>
 

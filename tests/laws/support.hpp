@@ -2,6 +2,7 @@
 #pragma once
 
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include <posenc/core/config.hpp>
 #include <posenc/tensor/eigen.hpp>
 #include <posenc/tensor/positions.hpp>

@@ -3,6 +3,7 @@
 // functions.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include "unit.hpp"
 #include <posenc/core/error.hpp>
 

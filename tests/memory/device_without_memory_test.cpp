@@ -86,7 +86,8 @@ constexpr Kind kinds[] = {
 Store filled(const Kind& kind) {
   const KvBlockPool pool({std::size_t{1} << 30});
   Store store{pool, kind.on_pool ? KvCache<float>(kind.config, pool) : KvCache<float>(kind.config)};
-  const auto k = numbers(128 * kv_heads * dim, 3), v = numbers(128 * kv_heads * value_dim, 4);
+  static const auto k = numbers(128 * kv_heads * dim, 3);
+  static const auto v = numbers(128 * kv_heads * value_dim, 4);
   const auto append = [&](Index sequence, Index n) {
     store.cache.append(sequence, heads_view(k.data(), 1, n, kv_heads, dim),
                        heads_view(v.data(), 1, n, kv_heads, value_dim));

@@ -4,6 +4,7 @@
 #include "memory/failing_memory.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include <posenc/tensor/view.hpp>
 
 #include <cstddef>

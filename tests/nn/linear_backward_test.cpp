@@ -4,6 +4,7 @@
 #include "support/compare.hpp"
 #include "support/cutter.hpp"
 #include "support/heads.hpp"
+#include "support/random.hpp"
 #include "support/throws.hpp"
 #include "support/worse.hpp"
 #include <posenc/nn/linear.hpp>

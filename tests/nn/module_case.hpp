@@ -6,6 +6,7 @@
 #include "reference/rope.hpp"
 #include "support/compare.hpp"
 #include "support/heads.hpp"
+#include "support/random.hpp"
 #include "support/worse.hpp"
 #include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/tensor/eigen.hpp>

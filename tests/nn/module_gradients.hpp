@@ -4,6 +4,7 @@
 #include "module_case.hpp"
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include <posenc/nn/multi_head_attention.hpp>
 #include <posenc/tensor/eigen.hpp>
 

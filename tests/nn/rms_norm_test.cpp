@@ -8,6 +8,7 @@
 #include "support/compare.hpp"
 #include "support/devices.hpp"
 #include "support/heads.hpp"
+#include "support/random.hpp"
 #include "support/worse.hpp"
 #include <posenc/nn/detail/rms_norm.hpp>
 

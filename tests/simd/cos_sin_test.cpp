@@ -2,6 +2,7 @@
 // Tests cos_sin at angles whose results are known exactly; cos_sin_mpfr_test.cpp measures its errors.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include "support/worse.hpp"
 #include <posenc/simd/cos_sin.hpp>
 

@@ -3,6 +3,7 @@
 
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include <posenc/simd/pack.hpp>
 
 #include <algorithm>

@@ -8,67 +8,10 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
-#include <random>
-#include <span>
 #include <stdexcept>
 #include <type_traits>
 
 namespace support {
-
-/// Random numbers that depend on the seed alone. std::mt19937_64 is fixed by the standard. The
-/// mappings below use + and * only, because those of the standard library may differ.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : engine_(seed) {}
-
-  /// Draws one number from each of a fuzzer's bytes, and after their end from the seed.
-  Random(std::span<const std::uint8_t> bytes, std::uint64_t seed) : bytes_(bytes), engine_(seed) {}
-
-  /// Returns a number in [0, 1), a multiple of 2^-53.
-  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
-
-  double uniform(double low, double high) { return low + (high - low) * uniform(); }
-
-  /// Returns a number with mean 0 and variance 1, within +-6: the sum of twelve uniform numbers
-  /// minus 6.
-  double normal() {
-    double sum = -6.0;
-    for (int i = 0; i < 12; ++i) sum += uniform();
-    return sum;
-  }
-
-  /// Returns an integer in [low, high], both included. The bias of the remainder is below 1e-9 for
-  /// spans below 2^34. The span must be below 2^63.
-  std::int64_t integer(std::int64_t low, std::int64_t high) {
-    const std::uint64_t span = static_cast<std::uint64_t>(high - low) + 1;
-    return low + static_cast<std::int64_t>(next() % span);
-  }
-
-  /// Fills a container or span of any scalar, in its order.
-  template <class Range>
-  void fill_normal(Range&& range) {
-    for (auto& value : range)
-      value = static_cast<std::remove_reference_t<decltype(value)>>(normal());
-  }
-
-  template <class Range>
-  void fill_uniform(Range&& range, double low, double high) {
-    for (auto& value : range) {
-      value = static_cast<std::remove_reference_t<decltype(value)>>(uniform(low, high));
-    }
-  }
-
- private:
-  std::uint64_t next() {
-    if (bytes_.empty()) return engine_();
-    const std::uint64_t byte = bytes_.front();
-    bytes_ = bytes_.subspan(1);
-    return byte * 0x0101010101010101;  // its high bits are uniform(), its low bits integer()
-  }
-
-  std::span<const std::uint8_t> bytes_;
-  std::mt19937_64 engine_;
-};
 
 namespace detail {
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 

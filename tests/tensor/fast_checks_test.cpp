@@ -2,6 +2,7 @@
 // Views that pass the fast checks of passes_fast_checks() also pass check_extents() and check_output().
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/view.hpp>
 

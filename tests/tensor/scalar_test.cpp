@@ -3,6 +3,7 @@
 // conversions.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/random.hpp"
 #include "support/user_float16.hpp"
 #include <posenc/additive/learned.hpp>
 #include <posenc/additive/sinusoidal.hpp>
