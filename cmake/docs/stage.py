@@ -110,7 +110,7 @@ class Stage:
         folder = re.fullmatch(r"include/posenc/(\w+)", file)
         if folder:
             return f"reference/{folder[1]}/index", ".rst", ""
-        if file.endswith((".cpp", ".hpp", ".sh", ".py", ".txt", ".tsv")) or "." not in file.rsplit("/", 1)[-1]:
+        if file.endswith((".cpp", ".hpp", ".sh", ".py", ".txt", ".tsv", ".yml")) or "." not in file.rsplit("/", 1)[-1]:
             return self.programs.setdefault(file, "programs/" + re.sub(r"[/.]", "_", file)), ".rst", ""
         sys.exit(f"{path}: the site has no page for {link}; see PARTS of cmake/docs/stage.py")
 
@@ -136,7 +136,7 @@ class Stage:
         for path, page in sorted(self.programs.items()):
             title = Path(path).name
             code = (self.repository / path).read_text().replace("\n", "\n   ").rstrip()
-            language = {".sh": "bash", ".py": "python", ".cpp": "cpp", ".hpp": "cpp"}.get(Path(path).suffix, "text")
+            language = {".sh": "bash", ".py": "python", ".cpp": "cpp", ".hpp": "cpp", ".yml": "yaml"}.get(Path(path).suffix, "text")
             language = "cmake" if title == "CMakeLists.txt" else language
             text = f":orphan:\n\n{title}\n{'=' * len(title)}\n\n``{path}``\n\n.. code-block:: {language}\n\n   {code}\n"
             self.write(page, text, ".rst")
