@@ -136,7 +136,8 @@ class Stage:
         for path, page in sorted(self.programs.items()):
             title = Path(path).name
             code = (self.repository / path).read_text().replace("\n", "\n   ").rstrip()
-            language = {".sh": "bash", ".py": "python", ".cpp": "cpp", ".hpp": "cpp", ".yml": "yaml"}.get(Path(path).suffix, "text")
+            languages = {".sh": "bash", ".py": "python", ".cpp": "cpp", ".hpp": "cpp", ".yml": "yaml"}
+            language = languages.get(Path(path).suffix, "text")
             language = "cmake" if title == "CMakeLists.txt" else language
             text = f":orphan:\n\n{title}\n{'=' * len(title)}\n\n``{path}``\n\n.. code-block:: {language}\n\n   {code}\n"
             self.write(page, text, ".rst")

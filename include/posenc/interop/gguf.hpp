@@ -120,7 +120,7 @@ class GgufReader {
                       what, " is ", *given);
   }
 
-  /// Checks keys that the architecture must or may not have, and those that switch its rotation off.
+  /// Checks keys that the architecture must or may not have, and that switch its rotation off.
   void check_keys() const {
     const bool finetuned = keys_.flag("rope.scaling.finetuned").value_or(true);
     if (architecture_.rope.finetuned_switches_rotary && !finetuned) {
