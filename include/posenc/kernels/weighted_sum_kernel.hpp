@@ -198,6 +198,9 @@ struct WeightedSumKernel {
     const Real* w = weights + pass.first_row * tile_lanes + pass.begin;
     const S* v = values + pass.begin * stride + channel;
     const S* next = pass.next == nullptr ? nullptr : pass.next + channel;
+#if defined(__clang__)  // which would load the weights of eight lanes at once, and spill them
+#pragma clang loop unroll(disable)
+#endif
     for (Index j = pass.begin; j < pass.end; ++j) {
       if (next != nullptr) {
         prefetch(next, Columns * P::width * Index{sizeof(S)});
