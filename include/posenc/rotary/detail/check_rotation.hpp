@@ -39,8 +39,9 @@ struct RotationOperand {
   HeadsView<Out> out;
 };
 
-/// Returns the operand of a rotation in place. The numbers of the view are copied one by one. Copies
-/// of a view, or of Extent, are stored and read again by compilers, up to 15 ns of a token's time.
+/// Returns the operand of a rotation in place. The numbers of the view are copied one by one:
+/// compilers store copies of a view, or of Extent, and read them again, up to 15 ns of a token's
+/// time.
 template <Scalar T>
 POSENC_ALWAYS_INLINE constexpr RotationOperand<T> in_place_operand(const HeadsView<T>& x) noexcept {
   const Index batch = x.batch, seq = x.seq, heads = x.heads, dim = x.dim;

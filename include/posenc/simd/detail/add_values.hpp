@@ -8,9 +8,9 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Adds values[u] to scores[u] for 0 <= u < count. Not inlined, because g++ 12 unrolls the loop over
-/// a buffer of constant size in full, and stores every vector of scores a second time, to the stack.
-/// That takes a tenth of the time of WindowBias::add().
+/// Adds values[u] to scores[u] for 0 <= u < count. Not inlined, because g++ 12 unrolls the loop
+/// over a buffer of constant size in full, and stores every vector of scores a second time, to the
+/// stack. That takes a tenth of the time of WindowBias::add().
 template <class Tier = tier::Best, std::floating_point Real>
 POSENC_NOINLINE void add_values(const Real* values, Real* scores, Index count) noexcept {
   using P = Pack<Real, Tier>;
