@@ -164,12 +164,15 @@ TEST_CASE("strides: rotary encodings reject rows that share memory", "[strides]"
     };
     check_x_rejected([&] { rope.rotate(out, positions); });
     check_x_rejected([&] { rope.rotate_all({good, out}, positions); });
-    check_x_rejected([&] { rope.rotate_into(good, out, positions); });
+    const auto check_out_rejected = [&](const auto& write) {
+      check_rejected(memory, "out", named, write);
+    };
+    check_out_rejected([&] { rope.rotate_into(good, out, positions); });
     check_x_rejected([&] { rope.adjoint(out, positions); });
     check_x_rejected([&] { rope.inverse(out, positions); });
     check_x_rejected([&] { any.rotate(out, positions); });
     check_x_rejected([&] { xpos.rotate_queries(out, positions); });
-    check_x_rejected([&] { xpos.rotate_keys_into(good, out, positions); });
+    check_out_rejected([&] { xpos.rotate_keys_into(good, out, positions); });
     check_x_rejected([&] { mixed.rotate(out, positions); });
     check_x_rejected([&] { table.rotate(out); });
     check_x_rejected([&] { table.rotate_all({good, out}); });

@@ -75,6 +75,15 @@ void check_slice_fits(const char* function, const HeadsView<T>& x, RotarySlice s
   }
 }
 
+/// True if input and output are the same view, as in a rotation in place.
+template <Scalar In, Scalar Out>
+POSENC_ALWAYS_INLINE bool is_in_place(const HeadsView<const In>& in,
+                                      const HeadsView<Out>& out) noexcept {
+  return share_data(in, out) && in.batch == out.batch && in.seq == out.seq &&
+         in.heads == out.heads && in.dim == out.dim && in.batch_stride == out.batch_stride &&
+         in.seq_stride == out.seq_stride && in.head_stride == out.head_stride;
+}
+
 /// Checks any operand in full. check_rotation() calls it if its few comparisons do not suffice.
 template <Scalar In, Scalar Out>
 void check_views(const char* function, const HeadsView<const In>& in, const HeadsView<Out>& out,
@@ -91,7 +100,7 @@ void check_views(const char* function, const HeadsView<const In>& in, const Head
                      " must have the same shape");
   }
   check_slice_fits(function, in, slice);
-  check_output(function, "x", out);
+  check_output(function, is_in_place(in, out) ? "x" : "out", out);
   check_overlap(function, in, out);
 }
 
@@ -102,11 +111,7 @@ POSENC_ALWAYS_INLINE void check_rotation(const char* function, const RotationOpe
                                          RotarySlice slice) {
   const HeadsView<const In>& in = x.in;
   const HeadsView<Out>& out = x.out;
-  const bool in_place = share_data(in, out) && in.batch == out.batch && in.seq == out.seq &&
-                        in.heads == out.heads && in.dim == out.dim &&
-                        in.batch_stride == out.batch_stride && in.seq_stride == out.seq_stride &&
-                        in.head_stride == out.head_stride;
-  if (!in_place || slice.end() > out.dim || !passes_fast_checks(out)) [[unlikely]] {
+  if (!is_in_place(in, out) || slice.end() > out.dim || !passes_fast_checks(out)) [[unlikely]] {
     check_views(function, in, out, slice);
   }
 }
