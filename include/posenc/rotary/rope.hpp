@@ -257,7 +257,7 @@ void Rope<Pairing>::apply(const char* function, detail::Direction direction, con
   detail::check_kind(function, positions, axes_.kind());
   detail::check_max_angle(function, oscillator_, positions);
   using C = Compute<In>;
-  constexpr Index max_pairs = 128;
+  constexpr Index max_pairs = detail::max_pairs_per_block;
   if (shape.batch == 1 && shape.seq == 1 && direction == detail::Direction::Forward &&
       slice_.pairs <= max_pairs) {
     alignas(64) C cos[static_cast<std::size_t>(max_pairs)];

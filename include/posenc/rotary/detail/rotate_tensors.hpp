@@ -45,6 +45,9 @@ template <class Pairing>
 using KernelPairing =
     std::conditional_t<std::same_as<Pairing, Interleaved>, Interleaved, HalfRotate>;
 
+/// Maximum number of pairs whose angles are computed at a time, so that they stay in L1.
+inline constexpr Index max_pairs_per_block = 128;
+
 /// Returns the number of pairs that one kernel call can rotate: pairs whose channels are
 /// consecutive.
 template <class Pairing>
@@ -205,9 +208,8 @@ POSENC_NOINLINE void rotate_tensors(const D& device, ListView<RotationOperand<In
                                     RotarySlice slice, Direction direction, double attention_factor,
                                     bool shares_angles, const Angles& angles) {
   using C = Compute<In>;
-  // Upper limits per block, so that the angles of a block stay in L1.
-  constexpr Index max_pairs = 128, max_positions = 16;
-  constexpr auto capacity = static_cast<std::size_t>(max_positions * max_pairs);
+  constexpr Index max_positions = 16;  // per block, so that its angles stay in L1
+  constexpr auto capacity = static_cast<std::size_t>(max_positions * max_pairs_per_block);
   // Tensors differ only in heads. Empty tensors return at once, however long the other axes are.
   if (std::all_of(tensors.begin(), tensors.end(),
                   [](const RotationOperand<In, Out>& x) { return x.in.empty(); })) {
@@ -228,7 +230,7 @@ POSENC_NOINLINE void rotate_tensors(const D& device, ListView<RotationOperand<In
         while (unit < unit_end) {
           const Index b = share ? 0 : unit / shape.seq, s = share ? unit : unit % shape.seq;
           const Index seq = (std::min)({max_positions, unit_end - unit, shape.seq - s});
-          for_pair_chunks<Pairing>(slice.pairs, max_pairs, [&](Index first, Index count) {
+          for_pair_chunks<Pairing>(slice.pairs, max_pairs_per_block, [&](Index first, Index count) {
             const auto rotate = block_kernel<KernelPairing<Pairing>, In, tier::Best, Out>(count);
             CosSinRows<C> block_angles = angles(b, s, seq, first, count, cos, sin);
             if (direction != Direction::Forward) {
