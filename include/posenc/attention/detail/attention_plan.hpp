@@ -36,6 +36,9 @@ ExplicitPositions positions_of(const AttentionOptions<T>& options,
           given(options.key_positions, internal.keys)};
 }
 
+/// Estimated multiply-adds per cycle, for Eigen's cost model: one AVX-512 vector of floats.
+inline constexpr double fmas_per_cycle = 16;
+
 /// Call whose tensors fit each other; its options are not checked yet.
 template <Scalar T>
 struct AttentionCall {
@@ -64,7 +67,7 @@ struct AttentionPlan {
   AttentionShape shape;
   Index kv_heads;
   Index group;       ///< query heads per KV head
-  bool is_backward;  ///< scores of all rows are kept, and the slopes of a soft cap
+  bool is_backward;  ///< true for attention_backward()
   Real scale;        ///< factor of q k
   AttentionGeometry<T> geometry;
   Masks<T> masks;

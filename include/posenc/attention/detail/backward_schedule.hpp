@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/attention/detail/attention_geometry.hpp>
+#include <posenc/attention/detail/attention_plan.hpp>
 #include <posenc/attention/detail/backward_queue.hpp>
 #include <posenc/attention/detail/backward_rows.hpp>
 #include <posenc/attention/detail/bias_stage.hpp>
@@ -146,8 +147,6 @@ class BackwardSchedule {
   /// 128 channels, stay in L2 beside a tile and its sums. It is a multiple of the strip size of
   /// every tier.
   static constexpr Index max_rows_of_block = 192;
-  /// Estimated multiply-adds per cycle, for Eigen's cost model.
-  static constexpr double fmas_per_cycle = 16;
 
   Index group() const noexcept { return call_.plan.group; }
   const AttentionGeometry<T>& geometry() const noexcept { return call_.plan.geometry; }

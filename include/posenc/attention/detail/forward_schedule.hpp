@@ -67,9 +67,6 @@ class ForwardSchedule {
   }
 
  private:
-  /// Estimated multiply-adds per cycle, for Eigen's cost model: one AVX-512 vector of floats.
-  static constexpr double fmas_per_cycle = 16;
-
   Index value_dim() const noexcept { return call_.outputs.value_dim; }
   Index group() const noexcept { return plan_.group; }
   const AttentionGeometry<T>& geometry() const noexcept { return plan_.geometry; }
