@@ -17,11 +17,11 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Order in which blocks add to the gradient of a bias.
+/// Order in which blocks are assigned to threads, because of the gradient of a bias.
 enum class GradientOrder {
   None,    ///< there is no gradient
-  Any,     ///< blocks add to gradients of keys alone
-  ByBlock  ///< blocks add to the gradient of parameters in block order
+  Any,     ///< any order: blocks add tile by tile, or to gradients of queries and keys alone
+  ByBlock  ///< block order, in which blocks add to the gradient of parameters
 };
 
 /// Gradient of a bias's parameters, to which many blocks add, and of the queries and keys that the

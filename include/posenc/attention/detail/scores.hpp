@@ -26,7 +26,8 @@ namespace detail {
 ///   Order: multiply() and apply_pre_bias_epilogue() for every strip, then add_bias() once for the
 ///          tile, then apply_post_bias_epilogue() strip by strip. If prepare_strip_bias() returns
 ///          true, a strip may be multiplied, biased and finished before the next one, while its
-///          scores are in L1. Without a bias only one strip's scores are kept
+///          scores are in L1. Scores of all rows are kept if there is a bias, in a backward call,
+///          and if pieces of tiles are read; otherwise those of one strip
 template <class Tier, Scalar T, class S>
 class Scores {
  public:
