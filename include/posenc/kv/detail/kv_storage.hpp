@@ -229,8 +229,7 @@ class KvStorage {
     return numbers * bytes >= worth ? numbers + gap / bytes : numbers;
   }
 
-  /// Returns the pointers of a tile of one head. Only this function distinguishes a pool from owned
-  /// memory.
+  /// Returns the pointers of a tile of one head, on a pool or in owned memory.
   template <class Storage>
   static TilePointers<Number<Storage>> locate(Storage& storage, Index sequence, Index head,
                                               Index tile) noexcept {
