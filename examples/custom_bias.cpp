@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A user's score bias. Attention accepts any type with the add() below; nothing else is required.
+// A user's score bias. Attention accepts any type with the add() below. heads() is optional.
 #include <posenc/posenc.hpp>
 
 #include <cmath>
@@ -14,10 +14,13 @@ class LogDistanceBias {
   LogDistanceBias(std::vector<double> strengths, double reach)
       : strengths_(std::move(strengths)), reach_(reach) {}
 
+  /// Attention rejects tensors with another number of heads, so that add() need not check it.
+  posenc::Index heads() const { return static_cast<posenc::Index>(strengths_.size()); }
+
   template <class Real>
   void add(posenc::Index head, std::span<const double> query_positions,
            std::span<const double> key_positions, posenc::MatrixView<Real> tile) const {
-    const double strength = strengths_.at(static_cast<std::size_t>(head));
+    const double strength = strengths_[static_cast<std::size_t>(head)];
     for (posenc::Index i = 0; i < tile.rows; ++i) {
       const double query = query_positions[static_cast<std::size_t>(i)];
       for (posenc::Index j = 0; j < tile.cols; ++j) {
