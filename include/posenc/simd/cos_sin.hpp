@@ -93,7 +93,8 @@ POSENC_ALWAYS_INLINE CosSinOf<P> cos_sin_reduced(P r) noexcept {
 ///             2^50, with hi + lo taken as exact; position 0 gives exactly 1 and 0; cos is even,
 ///             sin odd
 ///   Bits:     every lane of every tier with FMA returns the same bits
-///   Cost:     two products, one rounding and two polynomials of degree 7; no branch, no table
+///   Cost:     with FMA, three multiply-adds, a subtraction and two polynomials of degree 7 in r^2;
+///             no branch, no table
 template <class P>
 POSENC_ALWAYS_INLINE CosSinOf<P> cos_sin(P position, P hi, P lo) noexcept {
   const detail::ReducedAngle<P> angle = detail::reduce_angle(position, hi, lo);

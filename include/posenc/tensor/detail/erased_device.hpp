@@ -13,7 +13,8 @@ namespace detail {
 ///   Aliasing: refers to the device, which must outlive it
 class ErasedDevice {
  public:
-  /// Cost of one unit of work, for Eigen's cost model.
+  /// Cost of one unit of work, for Eigen's cost model. Like every device, this one is called with
+  /// three numbers. parallel_for() takes the bytes read for those written, too.
   struct Cost {
     double bytes_read, bytes_written, cycles;
   };
