@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// Rules of rope.scaling.type. The public header interop/gguf_rules.hpp has none: it forwards to
+// interop/gguf_options.hpp.
 #pragma once
 
 #include <posenc/core/config.hpp>

@@ -83,7 +83,7 @@ POSENC_COLD inline void hf_read_widths(HfRead& read) {
       read.config.first_integer({"max_seq_len", "max_sequence_length", "seq_length"});
   read.max_position = longest.value_or(other.value_or(0));
   read.model.trained_length = read.max_position;
-  read.original = read.config.integer("original_max_position_embeddings");
+  read.original = read.config.integer(hf_original_length_key);
   read.outer_share = read.config.any_of<double>(hf_share_names);
   const HfTypeRope& rope = read.type.rope;
   if (rope.dicts == HfDicts::OneForEachType && rope.bases.local_key == nullptr &&

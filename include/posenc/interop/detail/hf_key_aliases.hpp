@@ -99,9 +99,9 @@ POSENC_COLD inline void hf_set_scaled_layers(const JsonKeys& keys, Json& config)
   }
   hf_set_canonical(config, keys, list, "layer_types", types);
   Json scaling = *dict;
-  constexpr auto length = "original_max_position_embeddings";
-  if (const auto outer = keys.integer(length); outer && scaling.contains(length)) {
-    scaling[length] = *outer;  // precedes that of a single dict, as the file has it
+  const auto outer = keys.integer(hf_original_length_key);
+  if (outer && scaling.contains(hf_original_length_key)) {
+    scaling[hf_original_length_key] = *outer;  // precedes that of a single dict, as the file has it
   }
   config[name] = Json::object({{full_attention, scaling}, {unscaled_attention, plain}});
 }

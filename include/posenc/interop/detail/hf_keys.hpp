@@ -39,6 +39,9 @@ POSENC_COLD inline bool starts_with_one_of(std::span<const std::string_view> wor
                      [key](std::string_view word) { return key.starts_with(word); });
 }
 
+/// Key of the trained length, beside or in rope dicts.
+inline constexpr auto hf_original_length_key = "original_max_position_embeddings";
+
 /// Names of the base, in rope dicts and beside them.
 inline constexpr std::initializer_list<const char*> hf_base_names = {"rope_theta",
                                                                      "rotary_emb_base"};

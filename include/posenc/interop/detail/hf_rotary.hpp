@@ -27,9 +27,6 @@
 POSENC_BEGIN
 namespace detail {
 
-/// Key of the trained length, beside or in rope dicts.
-inline constexpr auto hf_shared_length = "original_max_position_embeddings";
-
 /// Returns the base of a layer type that the file gives beside its rope dicts, by default that of
 /// the class; nullopt if the file must give it and does not.
 ///   Source: huggingface/transformers, convert_rope_params_to_dict() of gemma3, gemma3n and
@@ -71,7 +68,7 @@ POSENC_COLD inline bool hf_is_per_layer_type(const Json& dict) {
   if (!dict.is_object()) return false;
   bool some = false;
   for (const auto& [key, element] : dict.members()) {
-    const bool is_length = key == hf_shared_length && element.is_number();
+    const bool is_length = key == hf_original_length_key && element.is_number();
     if (!element.is_null() && !element.is_object() && !is_length) return false;
     some = some || element.is_object();
   }
@@ -80,11 +77,11 @@ POSENC_COLD inline bool hf_is_per_layer_type(const Json& dict) {
 
 /// Checks that the trained length beside the dicts agrees with the one inside, or is not needed.
 POSENC_COLD inline void hf_check_shared_length(const Json& dict, const JsonKeys& keys) {
-  const Json* shared = dict.find(hf_shared_length);
-  const Json* inner = keys.find(hf_shared_length);
+  const Json* shared = dict.find(hf_original_length_key);
+  const Json* inner = keys.find(hf_original_length_key);
   const bool has_rule = keys.text("rope_type").value_or("default") != "default";
   if (shared != nullptr && (inner != nullptr ? *inner != *shared : has_rule)) {
-    keys.reject(hf_shared_length, "contradicts the one of the outer dict");
+    keys.reject(hf_original_length_key, "contradicts the one of the outer dict");
   }
 }
 
@@ -160,12 +157,12 @@ POSENC_COLD inline void hf_add_layer(HfRead& read, const std::string& layer_type
   const HfTypeRope& rope = read.type.rope;
   const HfHeads heads = read.type.attention.heads;
   // The length beside the dicts replaces that of a single dict alone, as in transformers.
-  const bool has_own_length = read.is_nested && keys.peek(hf_shared_length) != nullptr;
+  const bool has_own_length = read.is_nested && keys.peek(hf_original_length_key) != nullptr;
   HfRuleContext context{.max_position = read.max_position,
                         .original_max_position = has_own_length ? std::nullopt : read.original,
                         .softmax_mscale = heads == HfHeads::Latent && rope.has_mscale,
                         .yarn_is_longrope = rope.yarn_is_longrope};
-  if (rope.trained_length != 0 && !read.original && keys.find(hf_shared_length) == nullptr) {
+  if (rope.trained_length != 0 && !read.original && keys.find(hf_original_length_key) == nullptr) {
     context.original_max_position = rope.trained_length;
   }
   const auto dict_base = keys.any_of<double>(hf_base_names);

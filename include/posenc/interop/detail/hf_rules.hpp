@@ -6,6 +6,7 @@
 #include <posenc/frequency/divisors.hpp>
 #include <posenc/frequency/rotary_rule.hpp>
 #include <posenc/frequency/rule_description.hpp>
+#include <posenc/interop/detail/hf_keys.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 
 #include <algorithm>
@@ -67,11 +68,12 @@ void hf_require_neutral(const JsonKeys& keys, const char* key, const std::option
 /// max_position_embeddings.
 POSENC_COLD inline Index hf_original_length(const JsonKeys& keys, const HfRuleContext& context,
                                             bool may_be_max_position) {
-  constexpr auto key = "original_max_position_embeddings";
-  const auto nested = keys.integer(key);
+  const auto nested = keys.integer(hf_original_length_key);
   if (context.original_max_position) return *context.original_max_position;
   if (nested) return *nested;
-  if (!may_be_max_position || context.max_position == 0) return keys.required<Index>(key, nested);
+  if (!may_be_max_position || context.max_position == 0) {
+    return keys.required<Index>(hf_original_length_key, nested);
+  }
   return context.max_position;
 }
 
@@ -246,9 +248,9 @@ POSENC_COLD inline RotaryRule hf_dynamic(const JsonKeys& keys, const HfRuleConte
     }
     return hf_read_plain<AlphaNtkScaling>(keys, context);
   }
-  const auto original = keys.integer("original_max_position_embeddings");
+  const auto original = keys.integer(hf_original_length_key);
   if (original && *original != context.max_position) {
-    keys.reject("original_max_position_embeddings",
+    keys.reject(hf_original_length_key,
                 "has no effect: the dynamic type begins to scale at max_position_embeddings");
   }
   if (context.max_position == 0) {

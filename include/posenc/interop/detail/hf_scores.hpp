@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
+#include <posenc/interop/detail/hf_keys.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/json_keys.hpp>
 #include <posenc/interop/model_settings.hpp>
@@ -133,13 +134,12 @@ POSENC_COLD inline std::optional<QueryTemperature> hf_length_temperature(const J
 /// counts as absent.
 POSENC_COLD inline std::optional<QueryTemperature> hf_scaling_beta_temperature(
     const JsonKeys& rope) {
-  constexpr auto length_key = "original_max_position_embeddings";
   const auto beta = rope.real("llama_4_scaling_beta");
   if (!beta || *beta == 0) return std::nullopt;
-  const double length = rope.required(length_key, rope.real(length_key));
+  const double length = rope.required(hf_original_length_key, rope.real(hf_original_length_key));
   return QueryTemperature{.formula = QueryTemperatureFormula::LogFloor,
                           .scale = *beta,
-                          .length = hf_positive(rope, length_key, length)};
+                          .length = hf_positive(rope, hf_original_length_key, length)};
 }
 
 /// Returns the temperature that keys beside the rope dict give.
