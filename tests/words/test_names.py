@@ -5,7 +5,8 @@
   tests/words/test_names.py
 
 Each name is "subject: statement". The subject has at most 60 characters, and names something of the library: an identifier or a
-key of a model file that include/ reads, or one of its headers. Each test file says in its second line why it exists.
+key of a model file that include/ reads, or one of its headers. A test of a helper names a class of tests/support. Each test file
+says in its second line why it exists.
 """
 import pathlib
 import re
@@ -23,8 +24,15 @@ def names_of_library():
     return names
 
 
+def classes_of_support():
+    names = set()
+    for header in (ROOT / "tests" / "support").glob("*.hpp"):
+        names.update(re.findall(r"^(?:class|struct) (\w+)", header.read_text(), re.M))
+    return names
+
+
 def main():
-    library, faults = names_of_library(), []
+    subjects, faults = names_of_library() | classes_of_support(), []
     for path in sorted((ROOT / "tests").rglob("*.cpp")):
         text = path.read_text().replace("TEMPLATE_LIST_TEST_CASE", "TEST_CASE").replace("TEMPLATE_TEST_CASE", "TEST_CASE")
         cases = TEST_CASE.findall(text)
@@ -34,8 +42,8 @@ def main():
         for literals in cases:
             name = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', literals))
             subject, colon, _ = name.partition(": ")
-            if not colon or len(subject) > 60 or not library.intersection(re.findall(r"[A-Za-z_]\w+", subject)):
-                faults.append(f'{where}: "{name}" must begin with a name of the library and a colon')
+            if not colon or len(subject) > 60 or not subjects.intersection(re.findall(r"[A-Za-z_]\w+", subject)):
+                faults.append(f'{where}: "{name}" must begin with a name of the library, or of a class of tests/support, and a colon')
     print("\n".join(faults))
     sys.exit(bool(faults))
 
