@@ -43,7 +43,7 @@ def main():
             name = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', literals))
             subject, colon, _ = name.partition(": ")
             if not colon or len(subject) > 60 or not subjects.intersection(re.findall(r"[A-Za-z_]\w+", subject)):
-                faults.append(f'{where}: "{name}" must begin with a name of the library, or of a class of tests/support, and a colon')
+                faults.append(f'{where}: "{name}" must begin with a name of the library or of tests/support, and a colon')
     print("\n".join(faults))
     sys.exit(bool(faults))
 
