@@ -92,9 +92,9 @@ void check_tables_are_disjoint([[maybe_unused]] const char* function,
 ///   Throws:   ShapeError; PositionError if |position * inv_freq| exceeds 2^50 for the largest
 ///             |position| of all axes, or for positions of a kind that axes() does not accept.
 ///             Nothing is written then
-///   Accuracy: cos and sin have the errors that AnglePolicy states, at any position. The rotation
-///             adds at most 2 ulp of the pair's norm. If m is not 1, inverse() without fma adds 3
-///             instead of 2
+///   Accuracy: cos and sin have the errors that AnglePolicy states, at every position up to that
+///             limit. The rotation adds at most 2 ulp of the pair's norm (inverse()
+///             without fma, if m is not 1: 3)
 ///   Cost:     one pass over x; angles once per position for all heads and tensors. No allocation
 template <class Pairing = detail::NoPairing>
 class Rope : public RotaryCalls<Rope<Pairing>> {
