@@ -7,8 +7,8 @@
 #include <posenc/core/mul_add.hpp>
 #include <posenc/kernels/pack_panel.hpp>
 #include <posenc/kernels/products.hpp>
-#include <posenc/kernels/weighted_sum_kernel.hpp>
 #include <posenc/kernels/softmax.hpp>
+#include <posenc/kernels/weighted_sum_kernel.hpp>
 #include <posenc/simd/bfloat16.hpp>
 
 #include <algorithm>
