@@ -221,7 +221,7 @@ class BackwardSchedule {
       BackwardQueue::wait_for_earlier_blocks(task, tile);
       call_.mask.add(block, seen, state.score_grads.all(), state.mask_row_sums);
     }
-    for_visible_strips(block, seen, [&](const Strip& strip, const ActiveLanes& lanes) {
+    block.for_visible_strips(seen, [&](const Strip& strip, const ActiveLanes& lanes) {
       state.scores.backprop_post_bias_epilogue(block, lanes, strip,
                                                state.score_grads.strip_gradients(strip));
     });
@@ -229,7 +229,7 @@ class BackwardSchedule {
       if (parameters_.waits_per_tile()) BackwardQueue::wait_for_earlier_blocks(task, tile);
       add_bias_gradient(seen, finite, state, sums);
     }
-    for_visible_strips(block, seen, [&](const Strip& strip, const ActiveLanes& lanes) {
+    block.for_visible_strips(seen, [&](const Strip& strip, const ActiveLanes& lanes) {
       state.scores.backprop_pre_bias_epilogue(block, lanes, strip,
                                               state.score_grads.strip_gradients(strip));
       add_to_queries(strip, lanes, finite, state);
@@ -293,7 +293,7 @@ class BackwardSchedule {
       state.scores.apply_pre_bias_epilogue(block, seen, strip);
     };
     if (state.scores.has_bias()) {
-      for_visible_strips(block, seen, multiply);
+      block.for_visible_strips(seen, multiply);
       state.scores.add_bias(block, seen, keys, state.key_positions);
     }
     block.for_strips([&](const Strip& strip) {
@@ -327,20 +327,11 @@ class BackwardSchedule {
     dispatch_skip_weights<SkipWeights::Zero>(finite, add);
   }
 
-  template <class Visit>
-  static void for_visible_strips(const Block& block, const TileVisibility& seen,
-                                 const Visit& visit) {
-    block.for_strips([&](const Strip& strip) {
-      const ActiveLanes lanes = Block::active_lanes(seen, strip);
-      if (!lanes.empty()) visit(strip, lanes);
-    });
-  }
-
   /// Returns the range of rows that see keys of each panel.
   static typename KvGradients<Tier, T>::PanelRowRanges rows_of_panels(
       const Block& block, const TileVisibility& seen) noexcept {
     typename KvGradients<Tier, T>::PanelRowRanges rows{};
-    for_visible_strips(block, seen, [&](const Strip& strip, const ActiveLanes& lanes) {
+    block.for_visible_strips(seen, [&](const Strip& strip, const ActiveLanes& lanes) {
       for (Index n = 0; n < tile_panels; ++n) {
         PanelRowRange& panel_rows = rows[static_cast<std::size_t>(n)];
         if (lanes.has_panel(n))

@@ -159,21 +159,19 @@ class ForwardWorker {
     const KvTile<Stored> keys =
         call_.source.tile(block.sequence(), block.kv_head(), seen.tile, seen.keys, source_scratch_);
     const bool bias_by_strip = scores_.prepare_strip_bias(block, seen, key_positions_);
+    const auto multiply = [&](const Strip& strip, const ActiveLanes& lanes) {
+      scores_.multiply(block, keys, strip, lanes, !block.is_first_of_kv_head(strip));
+      scores_.apply_pre_bias_epilogue(block, seen, strip);
+    };
     if (!bias_by_strip) {
-      block.for_strips([&](const Strip& strip) {
-        const ActiveLanes lanes = Block::active_lanes(seen, strip);
-        if (lanes.empty()) return;
-        scores_.multiply(block, keys, strip, lanes, !block.is_first_of_kv_head(strip));
-        scores_.apply_pre_bias_epilogue(block, seen, strip);
-      });
+      block.for_visible_strips(seen, multiply);
       scores_.add_bias(block, seen, keys, key_positions_);
     }
     block.for_strips([&](const Strip& strip) {
       const ActiveLanes lanes = Block::active_lanes(seen, strip);
       if (!lanes.empty()) {
         if (bias_by_strip) {
-          scores_.multiply(block, keys, strip, lanes, !block.is_first_of_kv_head(strip));
-          scores_.apply_pre_bias_epilogue(block, seen, strip);
+          multiply(strip, lanes);
           scores_.add_strip_bias(block, seen, strip);
         }
         scores_.apply_post_bias_epilogue(block, seen, strip);

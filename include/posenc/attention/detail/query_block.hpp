@@ -180,6 +180,15 @@ class QueryBlock {
     }
   }
 
+  /// Calls visit(strip, lanes) for all strips that see keys of a tile.
+  template <class Visit>
+  void for_visible_strips(const TileVisibility& seen, const Visit& visit) const {
+    for_strips([&](const Strip& strip) {
+      const ActiveLanes lanes = active_lanes(seen, strip);
+      if (!lanes.empty()) visit(strip, lanes);
+    });
+  }
+
   /// True if all rows see the same keys: they are of a single query, and no mask can differ between
   /// its heads.
   bool has_uniform_visibility() const noexcept {
