@@ -6,24 +6,33 @@ option(POSENC_BUILD_COMPILED "Build posenc::compiled, and install it" OFF)
 set(POSENC_COMPILED_OPTIONS "" CACHE STRING
     "Compiler options for posenc::compiled and for all that links it, such as -march=x86-64-v3")
 
-set(compiled_sources)
+# In two parts, because tests of encodings need not wait for attention.
+set(attention_sources)
 foreach(type float double half bfloat16)
-  list(APPEND compiled_sources cmake/compiled/attention_${type}.cpp cmake/compiled/backward_${type}.cpp
+  list(APPEND attention_sources cmake/compiled/attention_${type}.cpp cmake/compiled/backward_${type}.cpp
        cmake/compiled/cache_${type}.cpp)
 endforeach()
-list(APPEND compiled_sources cmake/compiled/hf_config.cpp cmake/compiled/linear.cpp cmake/compiled/model_files.cpp
-     cmake/compiled/ropes.cpp cmake/compiled/rotation_half.cpp cmake/compiled/rotation_interleaved.cpp)
+add_library(posenc_compiled_attention OBJECT EXCLUDE_FROM_ALL ${attention_sources})
+add_library(posenc_compiled_encodings OBJECT EXCLUDE_FROM_ALL
+  cmake/compiled/hf_config.cpp cmake/compiled/linear.cpp cmake/compiled/model_files.cpp cmake/compiled/ropes.cpp
+  cmake/compiled/rotation_half.cpp cmake/compiled/rotation_interleaved.cpp)
+set(compiled_objects $<TARGET_OBJECTS:posenc_compiled_attention> $<TARGET_OBJECTS:posenc_compiled_encodings>)
 
 if(POSENC_BUILD_COMPILED)
-  add_library(posenc_compiled ${compiled_sources})
+  add_library(posenc_compiled ${compiled_objects})
 else()
-  add_library(posenc_compiled EXCLUDE_FROM_ALL ${compiled_sources})
+  add_library(posenc_compiled EXCLUDE_FROM_ALL ${compiled_objects})
 endif()
 add_library(posenc::compiled ALIAS posenc_compiled)
 set_target_properties(posenc_compiled PROPERTIES EXPORT_NAME compiled VERSION ${PROJECT_VERSION}
                                                  SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-target_link_libraries(posenc_compiled PUBLIC posenc)
-# What changes the bodies of functions is passed on. Where it differs nevertheless, names differ, and linking fails.
-target_compile_definitions(posenc_compiled PUBLIC POSENC_COMPILED=1 $<$<BOOL:${POSENC_CHECKED}>:POSENC_CHECKED=1>)
-target_compile_options(posenc_compiled PUBLIC ${POSENC_COMPILED_OPTIONS})
-target_compile_definitions(posenc_compiled PRIVATE POSENC_DETAIL_DEFINES_READERS=1)
+foreach(target posenc_compiled posenc_compiled_attention posenc_compiled_encodings)
+  target_link_libraries(${target} PUBLIC posenc)
+  # What changes the bodies of functions is passed on. Where it differs nevertheless, names differ, and linking fails.
+  target_compile_definitions(${target} PUBLIC POSENC_COMPILED=1 $<$<BOOL:${POSENC_CHECKED}>:POSENC_CHECKED=1>)
+  target_compile_options(${target} PUBLIC ${POSENC_COMPILED_OPTIONS})
+  target_compile_definitions(${target} PRIVATE POSENC_DETAIL_DEFINES_READERS=1)
+  if(BUILD_SHARED_LIBS)
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  endif()
+endforeach()
