@@ -17,7 +17,7 @@ namespace detail {
 /// end of each call, and faulting their pages in again takes longer than a short prompt.
 class ScratchArenas {
  public:
-  std::size_t bytes() const noexcept { return memory_.size(); }
+  std::size_t bytes() const noexcept { return memory_.size() * sizeof(CacheLine); }
 
   /// Provides `count` arenas of at least `bytes` bytes each; the first has at least bytes_of_first.
   /// Contents are uninitialised.
@@ -35,7 +35,7 @@ class ScratchArenas {
     const std::size_t others = (std::max)(static_cast<std::size_t>(count) - 1, others_);
     if (first == first_ && other == other_ && others == others_) return;
     if (others > 0 && other > (max_bytes - first) / others) throw_bad_alloc();
-    memory_ = AlignedVector<std::byte>(first + others * other);
+    memory_ = AlignedVector<CacheLine>((first + others * other) / sizeof(CacheLine));
     first_ = first;
     other_ = other;
     others_ = others;
@@ -43,16 +43,20 @@ class ScratchArenas {
 
   /// Returns a thread's memory, aligned to a cache line (64 bytes).
   std::byte* arena(Index thread) noexcept {
-    return memory_.data() +
+    return reinterpret_cast<std::byte*>(memory_.data()) +
            (thread == 0 ? 0 : first_ + static_cast<std::size_t>(thread - 1) * other_);
   }
 
  private:
+  /// Unoptimised code visits each element of a vector.
+  struct CacheLine {
+    std::byte bytes[64];
+  };
   static constexpr std::size_t whole_lines(std::size_t bytes) noexcept {
     return (bytes + 63) / 64 * 64;
   }
 
-  AlignedVector<std::byte> memory_;
+  AlignedVector<CacheLine> memory_;
   std::size_t first_ = 0;   ///< size of the first arena in bytes
   std::size_t other_ = 0;   ///< size of each other arena in bytes
   std::size_t others_ = 0;  ///< number of arenas besides the first

@@ -3,6 +3,7 @@
 #include "oracles/llama_cpp/recordings.hpp"
 #include "support/catch.hpp"
 #include "support/heads.hpp"
+#include "support/optimised_arithmetic.hpp"
 #include <posenc/bias/alibi.hpp>
 #include <posenc/interop/attention_options.hpp>
 #include <posenc/interop/gguf.hpp>
