@@ -6,17 +6,18 @@ option(POSENC_BUILD_COMPILED "Build posenc::compiled, and install it" OFF)
 set(POSENC_COMPILED_OPTIONS "" CACHE STRING
     "Compiler options for posenc::compiled and for all that links it, such as -march=x86-64-v3")
 
-# In two parts, because tests of encodings need not wait for attention.
-set(attention_sources)
+# In parts, so that a test waits only for what it calls.
+set(attention_sources cmake/compiled/linear.cpp)
 foreach(type float double half bfloat16)
   list(APPEND attention_sources cmake/compiled/attention_${type}.cpp cmake/compiled/backward_${type}.cpp
        cmake/compiled/cache_${type}.cpp)
 endforeach()
 add_library(posenc_compiled_attention OBJECT EXCLUDE_FROM_ALL ${attention_sources})
-add_library(posenc_compiled_encodings OBJECT EXCLUDE_FROM_ALL
-  cmake/compiled/hf_config.cpp cmake/compiled/linear.cpp cmake/compiled/model_files.cpp cmake/compiled/ropes.cpp
-  cmake/compiled/rotation_half.cpp cmake/compiled/rotation_interleaved.cpp)
-set(compiled_objects $<TARGET_OBJECTS:posenc_compiled_attention> $<TARGET_OBJECTS:posenc_compiled_encodings>)
+add_library(posenc_compiled_readers OBJECT EXCLUDE_FROM_ALL cmake/compiled/hf_config.cpp cmake/compiled/model_files.cpp)
+add_library(posenc_compiled_rotation OBJECT EXCLUDE_FROM_ALL
+  cmake/compiled/ropes.cpp cmake/compiled/rotation_half.cpp cmake/compiled/rotation_interleaved.cpp)
+set(compiled_parts posenc_compiled_attention posenc_compiled_readers posenc_compiled_rotation)
+list(TRANSFORM compiled_parts REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE compiled_objects)
 
 if(POSENC_BUILD_COMPILED)
   add_library(posenc_compiled ${compiled_objects})
@@ -26,7 +27,7 @@ endif()
 add_library(posenc::compiled ALIAS posenc_compiled)
 set_target_properties(posenc_compiled PROPERTIES EXPORT_NAME compiled VERSION ${PROJECT_VERSION}
                                                  SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-foreach(target posenc_compiled posenc_compiled_attention posenc_compiled_encodings)
+foreach(target IN ITEMS posenc_compiled ${compiled_parts})
   target_link_libraries(${target} PUBLIC posenc)
   # What changes the bodies of functions is passed on. Where it differs nevertheless, names differ, and linking fails.
   target_compile_definitions(${target} PUBLIC POSENC_COMPILED=1 $<$<BOOL:${POSENC_CHECKED}>:POSENC_CHECKED=1>)
