@@ -209,13 +209,13 @@ class Case {
   }
 
   void rotate(Tensor<Pairing, T>& in, Tensor<Pairing, T>& out) {
+    const auto kernel = posenc::detail::block_kernel<Pairing, T, Tier>(shape_.pairs);
     if (one_position_) {
-      const auto kernel = posenc::detail::block_kernel<Pairing, T, Tier>(shape_.pairs);
       kernel.rotate_token(in.row(0, 0), out.row(0, 0), shape_.pairs, shape_.heads, angles_.cos(),
                           angles_.sin(), in.head_stride(), out.head_stride());
       return;
     }
-    posenc::detail::block_kernel<Pairing, T, Tier>(shape_.pairs)({
+    kernel.rotate({
         .in = in.row(0, 0),
         .out = out.row(0, 0),
         .in_seq_stride = in.seq_stride(),

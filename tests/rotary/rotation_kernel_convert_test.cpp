@@ -15,13 +15,13 @@ namespace {
 template <class Pairing, class Tier, class In, class Out>
 void rotate(const Shape& shape, bool token, Tensor<Pairing, In>& in, Tensor<Pairing, Out>& out,
             Angles<float>& angles) {
+  const auto kernel = posenc::detail::block_kernel<Pairing, In, Tier, Out>(shape.pairs);
   if (token) {
-    posenc::detail::block_kernel<Pairing, In, Tier, Out>(shape.pairs)
-        .rotate_token(in.row(0, 0), out.row(0, 0), shape.pairs, shape.heads, angles.cos(),
-                      angles.sin(), in.head_stride(), out.head_stride());
+    kernel.rotate_token(in.row(0, 0), out.row(0, 0), shape.pairs, shape.heads, angles.cos(),
+                        angles.sin(), in.head_stride(), out.head_stride());
     return;
   }
-  posenc::detail::block_kernel<Pairing, In, Tier, Out>(shape.pairs)({
+  kernel.rotate({
       .in = in.row(0, 0),
       .out = out.row(0, 0),
       .in_seq_stride = in.seq_stride(),

@@ -179,7 +179,7 @@ class MixedRope : public RotaryCalls<MixedRope<Pairing>> {
       for (Index first = 0; first < slice_.pairs; first += angles.pairs()) {
         const Index count = (std::min)(angles.pairs(), slice_.pairs - first);
         const auto rotate =
-            detail::block_kernel<detail::KernelPairing<Pairing>, In, tier::Best, Out>(count);
+            detail::block_kernel<detail::KernelPairing<Pairing>, In, tier::Best, Out>(count).rotate;
         angles.compute(oscillator_, first, count, [&](Index axis, Index pair) {
           return (axis * config_.heads + head) * slice_.pairs + pair;
         });

@@ -231,7 +231,8 @@ POSENC_NOINLINE void rotate_tensors(const D& device, ListView<RotationOperand<In
           const Index b = share ? 0 : unit / shape.seq, s = share ? unit : unit % shape.seq;
           const Index seq = (std::min)({max_positions, unit_end - unit, shape.seq - s});
           for_pair_chunks<Pairing>(slice.pairs, max_pairs_per_block, [&](Index first, Index count) {
-            const auto rotate = block_kernel<KernelPairing<Pairing>, In, tier::Best, Out>(count);
+            const auto rotate =
+                block_kernel<KernelPairing<Pairing>, In, tier::Best, Out>(count).rotate;
             CosSinRows<C> block_angles = angles(b, s, seq, first, count, cos, sin);
             if (direction != Direction::Forward) {
               block_angles =

@@ -218,34 +218,19 @@ struct GroupedHeads {
   }
 };
 
-/// A kernel that rotates a certain number of pairs.
-template <Scalar In, Scalar Out = In>
-class BlockKernel {
- public:
+/// A kernel that rotates a certain number of pairs: functions of ResidentAngles or GroupedHeads.
+template <Scalar In, Scalar Out>
+struct BlockKernel {
   using C = Compute<In>;
 
-  /// Returns the kernel of ResidentAngles or GroupedHeads.
-  template <class Loop>
-  static constexpr BlockKernel of() noexcept {
-    BlockKernel kernel;
-    kernel.rotate_ = &Loop::rotate;
-    kernel.rotate_token_ = &Loop::rotate_token;
-    return kernel;
-  }
-
-  /// Rotates a block.
-  void operator()(const RotationBlock<In, Out>& block) const noexcept { rotate_(block); }
-  /// Rotates the heads of one position, with all pairs of the slice.
-  void rotate_token(const In* in, Out* out, Index pairs, Index heads, const C* cos, const C* sin,
-                    Index in_stride, Index out_stride) const noexcept {
-    rotate_token_(in, out, pairs, heads, cos, sin, in_stride, out_stride);
-  }
-
- private:
-  void (*rotate_)(const RotationBlock<In, Out>&) noexcept = nullptr;
-  void (*rotate_token_)(const In*, Out*, Index, Index, const C*, const C*, Index,
-                        Index) noexcept = nullptr;
+  void (*rotate)(const RotationBlock<In, Out>&) noexcept;
+  void (*rotate_token)(const In*, Out*, Index pairs, Index heads, const C* cos, const C* sin,
+                       Index in_stride, Index out_stride) noexcept;
 };
+template <class Loop>
+constexpr BlockKernel<typename Loop::In, typename Loop::Out> kernel_of() noexcept {
+  return {Loop::rotate, Loop::rotate_token};
+}
 
 /// Returns the kernel for at most sizeof...(FullSteps) steps. The tail is of half of a step's pairs
 /// if that suffices and there is such a tail.
@@ -256,12 +241,11 @@ auto resident_kernel(Index pairs, std::integer_sequence<Index, FullSteps...>) no
   if constexpr (Step::has_half_tail) {
     using Half = typename Step::Narrower;
     // There are at least the pairs of a step, so that a tail without full steps has all of them.
-    static constexpr Kernel kernels[] = {Kernel::template of<
+    static constexpr Kernel kernels[] = {kernel_of<
         ResidentAngles<Step, std::conditional_t<FullSteps == 0, Step, Half>, FullSteps>>()...};
     if (pairs - full_steps * Step::pairs <= Half::pairs) return kernels[full_steps];
   }
-  static constexpr Kernel kernels[] = {
-      Kernel::template of<ResidentAngles<Step, Step, FullSteps>>()...};
+  static constexpr Kernel kernels[] = {kernel_of<ResidentAngles<Step, Step, FullSteps>>()...};
   return kernels[full_steps];
 }
 
@@ -269,9 +253,8 @@ auto resident_kernel(Index pairs, std::integer_sequence<Index, FullSteps...>) no
 template <class Wider>
 auto narrow_kernel(Index pairs) noexcept {
   using Step = typename Wider::Narrower;
-  using Kernel = BlockKernel<typename Step::Input, typename Step::Output>;
   if constexpr (Step::pairs == 1) {
-    return Kernel::template of<GroupedHeads<Step, 1>>();
+    return kernel_of<GroupedHeads<Step, 1>>();
   } else {
     if (pairs < Step::pairs) return narrow_kernel<Step>(pairs);
     constexpr Index max_full_steps = (Wider::pairs - 2) / Step::pairs;
@@ -285,12 +268,10 @@ template <class Pairing, Scalar In, class Tier = tier::Best, Scalar Out = In>
 BlockKernel<In, Out> block_kernel(Index pairs) noexcept {
   using Step = RotationStep<Pairing, In, Tier, Out>;
   if constexpr (Step::pairs == 1) {
-    return BlockKernel<In, Out>::template of<GroupedHeads<Step>>();
+    return kernel_of<GroupedHeads<Step>>();
   } else {
     if (pairs < Step::pairs) return narrow_kernel<Step>(pairs);
-    if (pairs > Step::max_resident_steps * Step::pairs) {
-      return BlockKernel<In, Out>::template of<GroupedHeads<Step>>();
-    }
+    if (pairs > Step::max_resident_steps * Step::pairs) return kernel_of<GroupedHeads<Step>>();
     return resident_kernel<Step>(pairs,
                                  std::make_integer_sequence<Index, Step::max_resident_steps>());
   }
