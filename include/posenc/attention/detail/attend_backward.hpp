@@ -4,10 +4,10 @@
 #include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/attention/detail/attention_plan.hpp>
 #include <posenc/attention/detail/backward_schedule.hpp>
+#include <posenc/attention/detail/bias_gradients.hpp>
 #include <posenc/attention/detail/check_call.hpp>
 #include <posenc/attention/detail/erased_bias.hpp>
 #include <posenc/attention/detail/mask_gradient.hpp>
-#include <posenc/attention/detail/parameter_gradients.hpp>
 #include <posenc/attention/gradients.hpp>
 #include <posenc/attention/options.hpp>
 #include <posenc/attention/workspace.hpp>
@@ -104,7 +104,7 @@ void add_sink_gradients(const BackwardTensors<T>& x, const AttentionOptions<T>& 
 template <class Tier, Scalar T>
 void attend_backward_erased(const ErasedDevice& device, const BackwardTensors<T>& x,
                             const AttentionOptions<T>& options, const ErasedBias<T>& bias,
-                            ParameterGradients<T>& parameters, AttentionWorkspace* workspace,
+                            BiasGradients<T>& bias_gradients, AttentionWorkspace* workspace,
                             const InternalOptions& internal) {
   using Run = BackwardSchedule<Tier, T>;
   const char* const function = internal.function;
@@ -125,11 +125,11 @@ void attend_backward_erased(const ErasedDevice& device, const BackwardTensors<T>
                               bias);
   const MaskGradient<T> mask(function, x.gradients.additive, options.additive,
                              plan.geometry.sequences(), x.k.heads);
-  parameters.prepare(function, arena_count(device));
+  bias_gradients.prepare(function, arena_count(device));
   if (is_zero) {
     write_zeros(x.gradients.k);
     write_zeros(x.gradients.v);
-    parameters.write_zeros();
+    bias_gradients.write_zeros();
     return;
   }
   const typename Run::Call call{.plan = plan,
@@ -146,7 +146,8 @@ void attend_backward_erased(const ErasedDevice& device, const BackwardTensors<T>
                                 .grad_v = x.gradients.v,
                                 .mask = mask};
   AttentionWorkspace local_workspace;
-  Run(device, call, parameters).run(arenas_of(workspace == nullptr ? local_workspace : *workspace));
+  Run(device, call, bias_gradients)
+      .run(arenas_of(workspace == nullptr ? local_workspace : *workspace));
   add_sink_gradients(x, options);
 }
 
@@ -162,9 +163,9 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
                 "ScoreBias, TokenBias and QueryBias in posenc/concepts.hpp");
   using Stored = PackedRowElement<Tier, T, T>;
   constexpr bool has_gradient = !std::is_same_v<BiasGradient, NoGradient>;
-  const auto run = [&](auto&& parameters) {
+  const auto run = [&](auto&& bias_gradients) {
     attend_backward_erased<Tier, T>(ErasedDevice(device), x, options,
-                                    erase_bias<Tier, Stored, T>(bias), parameters, workspace,
+                                    erase_bias<Tier, Stored, T>(bias), bias_gradients, workspace,
                                     internal);
   };
   if constexpr (QueryBias<Bias, T>) {
@@ -177,25 +178,25 @@ void attend_backward_to_tensors(const D& device, const BackwardTensors<T>& x,
     static_assert(
         !has_gradient || std::is_same_v<BiasGradient, Gradient>,
         "posenc::attention_backward: bias_gradient must be what bias.zero_gradient() returns");
-    using Parameters = LearnedParameterGradients<KernelTypes<Tier, T, Stored>, T, Bias, Gradient>;
+    using Gradients = TypedBiasGradients<KernelTypes<Tier, T, Stored>, T, Bias, Gradient>;
     if constexpr (has_gradient) {
-      run(Parameters(bias, bias_gradient));
+      run(Gradients(bias, bias_gradient));
     } else {
       Gradient discarded = zero_gradient_of(bias);
-      run(Parameters(bias, discarded, false));
+      run(Gradients(bias, discarded, false));
     }
   } else if constexpr (has_gradient) {
-    run(LearnedParameterGradients<KernelTypes<Tier, T, Stored>, T, Bias, BiasGradient>(
-        bias, bias_gradient));
+    run(TypedBiasGradients<KernelTypes<Tier, T, Stored>, T, Bias, BiasGradient>(bias,
+                                                                                bias_gradient));
   } else {
-    run(ParameterGradients<T>());
+    run(BiasGradients<T>());
   }
 }
 
 #define POSENC_DETAIL_ATTEND_BACKWARD(EXTERN, T)                                  \
   EXTERN template void attend_backward_erased<tier::Best, T>(                     \
       const ErasedDevice&, const BackwardTensors<T>&, const AttentionOptions<T>&, \
-      const ErasedBias<T>&, ParameterGradients<T>&, AttentionWorkspace*, const InternalOptions&);
+      const ErasedBias<T>&, BiasGradients<T>&, AttentionWorkspace*, const InternalOptions&);
 POSENC_DETAIL_DECLARE_COMPILED(POSENC_DETAIL_ATTEND_BACKWARD)
 
 }  // namespace detail

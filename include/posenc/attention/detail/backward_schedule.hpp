@@ -5,12 +5,12 @@
 #include <posenc/attention/detail/attention_plan.hpp>
 #include <posenc/attention/detail/backward_queue.hpp>
 #include <posenc/attention/detail/backward_rows.hpp>
+#include <posenc/attention/detail/bias_gradients.hpp>
 #include <posenc/attention/detail/bias_stage.hpp>
 #include <posenc/attention/detail/erased_bias.hpp>
 #include <posenc/attention/detail/kernel_tile.hpp>
 #include <posenc/attention/detail/kv_gradients.hpp>
 #include <posenc/attention/detail/mask_gradient.hpp>
-#include <posenc/attention/detail/parameter_gradients.hpp>
 #include <posenc/attention/detail/query_block.hpp>
 #include <posenc/attention/detail/score_gradients.hpp>
 #include <posenc/attention/detail/scores.hpp>
@@ -50,8 +50,8 @@ class BackwardSchedule {
     MaskGradient<T> mask;
   };
 
-  BackwardSchedule(const ErasedDevice& device, const Call& call, ParameterGradients<T>& parameters)
-      : device_(device), call_(call), parameters_(parameters) {
+  BackwardSchedule(const ErasedDevice& device, const Call& call, BiasGradients<T>& bias_gradients)
+      : device_(device), call_(call), bias_gradients_(bias_gradients) {
     const Index queries = geometry().max_queries();
     queries_per_block_ =
         (std::clamp)(max_rows_of_block / group(), Index{1}, (std::max)(queries, Index{1}));
@@ -64,7 +64,7 @@ class BackwardSchedule {
                          .heads = call_.k.heads,
                          .max_blocks = blocks_of(geometry().max_queries()),
                          .threads = active_heads,
-                         .serializes_blocks = parameters_.serializes_blocks(),
+                         .serializes_blocks = bias_gradients_.serializes_blocks(),
                          .serializes_heads = call_.mask.is_shared_by_heads()});
     ArenaAllocator measure(nullptr);
     (void)ThreadState(*this, measure);
@@ -120,7 +120,7 @@ class BackwardSchedule {
         bias_block.queries = schedule.queries_per_block_;
         bias_block.heads = schedule.group();
         bias_block.scratch = allocator.allocate<std::byte>(
-            static_cast<Index>(schedule.parameters_.scratch_bytes(bias_block)));
+            static_cast<Index>(schedule.bias_gradients_.scratch_bytes(bias_block)));
         bias_grad_q = allocator.allocate<Real>(schedule.rows() * gradients.query_dim());
       }
       std::fill(std::begin(ones), std::end(ones), Real{1});
@@ -187,24 +187,24 @@ class BackwardSchedule {
     if (call_.grad_q.data != nullptr) {
       state.gradients.write(state.block, call_.grad_q, state.bias_grad_q);
     }
-    add_in_block_order(task, [&] { parameters_.add_block(state.thread, state.bias_block); });
+    add_in_block_order(task, [&] { bias_gradients_.add_block(state.thread, state.bias_block); });
     BackwardQueue::wait_for_all_earlier_blocks(task);
     call_.mask.add_sums(state.block, state.mask_row_sums);
   }
 
   void begin_bias_gradient(ThreadState& state) {
-    if (!parameters_.is_present()) return;
+    if (!bias_gradients_.is_present()) return;
     if (state.bias_grad_q != nullptr) {
       describe_block(state.block, state.bias_block);
       std::fill_n(state.bias_grad_q, state.block.rows() * state.gradients.query_dim(), Real{0});
     }
-    parameters_.begin_block(state.thread, state.bias_block);
+    bias_gradients_.begin_block(state.thread, state.bias_block);
   }
 
   /// Calls add() in the order in which blocks were dealt out, if parameters need that order.
   template <class Add>
   void add_in_block_order(const BackwardQueue::Task& task, const Add& add) {
-    if (!parameters_.serializes_blocks()) return;
+    if (!bias_gradients_.serializes_blocks()) return;
     added_blocks_.wait_until_above(task.number - 1);
     add();
     added_blocks_.advance_to(task.number + 1);
@@ -225,8 +225,8 @@ class BackwardSchedule {
       state.scores.backprop_post_bias_epilogue(block, lanes, strip,
                                                state.score_grads.strip_gradients(strip));
     });
-    if (parameters_.is_present()) {
-      if (parameters_.waits_per_tile()) BackwardQueue::wait_for_earlier_blocks(task, tile);
+    if (bias_gradients_.is_present()) {
+      if (bias_gradients_.waits_per_tile()) BackwardQueue::wait_for_earlier_blocks(task, tile);
       add_bias_gradient(seen, finite, state, sums);
     }
     block.for_visible_strips(seen, [&](const Strip& strip, const ActiveLanes& lanes) {
@@ -255,7 +255,7 @@ class BackwardSchedule {
           to.keys = {sums.key_gradient(seen.keys.begin), grad.cols, call_.k.dim, dim};
         }
       }
-      parameters_.add(state.thread, tile, grad, to);
+      bias_gradients_.add(state.thread, tile, grad, to);
     };
     state.scores.for_score_gradients(state.block, seen, state.keys, state.key_positions,
                                      state.score_grads.all(), state.bias_block, add);
@@ -355,7 +355,7 @@ class BackwardSchedule {
 
   const ErasedDevice& device_;
   const Call& call_;
-  ParameterGradients<T>& parameters_;
+  BiasGradients<T>& bias_gradients_;
   Index queries_per_block_ = 0;
   MonotonicCounter added_blocks_;  ///< number of blocks whose parameters are added
 };

@@ -24,21 +24,21 @@ enum class GradientOrder {
   ByBlock  ///< block order, in which blocks add to the gradient of parameters
 };
 
-/// Gradient of a bias's parameters, to which many blocks add, and of the queries and keys that the
-/// bias reads. This base class does nothing; the schedule does not depend on the types of bias and
-/// gradient.
+/// Gradients of a bias: of its parameters, to which many blocks add, and of the queries and keys
+/// that it reads. This base class, for no gradients, does nothing. The schedule depends on it, and
+/// not on the types of bias and gradient.
 template <Scalar T>
-class ParameterGradients {
+class BiasGradients {
  public:
   using Real = Compute<T>;
 
   ///   waits_per_tile: tiles add to one gradient, in block order for each tile
-  explicit ParameterGradients(GradientOrder order = GradientOrder::None,
-                              bool waits_per_tile = false) noexcept
+  explicit BiasGradients(GradientOrder order = GradientOrder::None,
+                         bool waits_per_tile = false) noexcept
       : order_(order), waits_per_tile_(waits_per_tile) {}
-  ParameterGradients(const ParameterGradients&) = delete;
-  ParameterGradients& operator=(const ParameterGradients&) = delete;
-  virtual ~ParameterGradients() = default;
+  BiasGradients(const BiasGradients&) = delete;
+  BiasGradients& operator=(const BiasGradients&) = delete;
+  virtual ~BiasGradients() = default;
 
   bool is_present() const noexcept { return order_ != GradientOrder::None; }
   /// True if blocks must be dealt out one after the other.
@@ -67,12 +67,12 @@ class ParameterGradients {
   bool waits_per_tile_;
 };
 
-/// ParameterGradients of a bias with learned parameters, or of a QueryBias. Each block has a local
-/// gradient, unless the bias reads tokens. Then tiles add to the shared gradient: entries of
+/// Gradients of a bias with learned parameters, or of a QueryBias. Each block has a local gradient,
+/// unless the bias reads tokens. Then tiles add to the shared gradient: entries of
 /// different heads are disjoint.
 ///   Types: Types are the KernelTypes of the schedule
 template <class Types, Scalar T, class Bias, class Gradient>
-class LearnedParameterGradients final : public ParameterGradients<T> {
+class TypedBiasGradients final : public BiasGradients<T> {
  public:
   using Real = Compute<T>;
 
@@ -90,11 +90,10 @@ class LearnedParameterGradients final : public ParameterGradients<T> {
   static constexpr bool has_local_gradients = !is_token_bias && !has_end && has_parameters;
 
   ///   is_requested: false if the gradient of the parameters is discarded
-  LearnedParameterGradients(const Bias& bias, Gradient& gradient, bool is_requested = true) noexcept
-      : ParameterGradients<T>(is_token_bias || !has_parameters || !is_requested
-                                  ? GradientOrder::Any
-                                  : GradientOrder::ByBlock,
-                              is_token_bias || is_query_bias),
+  TypedBiasGradients(const Bias& bias, Gradient& gradient, bool is_requested = true) noexcept
+      : BiasGradients<T>(is_token_bias || !has_parameters || !is_requested ? GradientOrder::Any
+                                                                           : GradientOrder::ByBlock,
+                         is_token_bias || is_query_bias),
         bias_(bias),
         gradient_(gradient) {}
 
