@@ -95,7 +95,7 @@ TEMPLATE_LIST_TEST_CASE("scores: of a block equal the reference", "[attention][s
         all.scores.multiply(all.block, of_tile, strip, active, false);
         all.scores.apply_pre_bias_epilogue(all.block, seen, strip);
       });
-      all.scores.add_bias(all.block, seen, of_tile, key_positions);
+      all.scores.add_bias(all.block, seen, of_tile.keys, key_positions);
       // All queries of a head are in one call if they see the same keys.
       if (tile == 1) CHECK(calls == group);
       CHECK(rows_of_calls == group * queries);

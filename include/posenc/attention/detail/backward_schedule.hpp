@@ -275,7 +275,7 @@ class BackwardSchedule {
     finite &=
         all_finite<Tier>(state.values + first * panel_elements, (end - first) * panel_elements);
     const TileDropout& dropout = state.score_grads.dropout();
-    if (state.scores.has_bias() || dropout.is_enabled()) {
+    if (call_.plan.has_bias || dropout.is_enabled()) {
       const Index count = seen.keys.end - seen.first_key();
       state.key_positions =
           geometry().key_positions(s, seen.first_key(), count, state.key_position_buffer);
@@ -287,25 +287,15 @@ class BackwardSchedule {
   /// Replaces scores by probabilities, and computes the gradient of the masked scores.
   void compute_score_gradients(const TileVisibility& seen, bool finite, ThreadState& state) const {
     const Block& block = state.block;
-    const KvTile<Stored> keys{.keys = state.keys, .values = state.values};
-    const auto multiply = [&](const Strip& strip, const ActiveLanes& lanes) {
-      state.scores.multiply(block, keys, strip, lanes, !block.is_first_of_kv_head(strip));
-      state.scores.apply_pre_bias_epilogue(block, seen, strip);
-    };
-    if (state.scores.has_bias()) {
-      block.for_visible_strips(seen, multiply);
-      state.scores.add_bias(block, seen, keys, state.key_positions);
-    }
+    const KvTile<Stored> tile{.keys = state.keys, .values = state.values};
+    const bool by_strip = state.scores.begin_tile(block, seen, tile, state.key_positions);
     block.for_strips([&](const Strip& strip) {
       const ActiveLanes lanes = Block::active_lanes(seen, strip);
-      if (lanes.empty()) {
-        state.score_grads.clear(strip, state.scores.strip_scores(strip));
-        return;
-      }
-      if (!state.scores.has_bias()) multiply(strip, lanes);
-      state.scores.apply_post_bias_epilogue(block, seen, strip);
+      Real* const scores = state.scores.strip_scores(strip);
+      if (lanes.empty()) return state.score_grads.clear(strip, scores);
+      state.scores.compute_strip(block, seen, tile, strip, by_strip);
       state.score_grads.compute(block, state.gradients, strip, lanes, state.values, call_.v.dim,
-                                !finite, state.scores.strip_scores(strip));
+                                !finite, scores);
     });
   }
 

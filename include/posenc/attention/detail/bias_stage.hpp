@@ -115,11 +115,11 @@ class BiasStage {
     }
   }
 
-  void add(const Block& block, Index first_key, const KvTile<S>& keys,
-           const BiasTile<Real>& tile) const {
+  ///   panels: keys of the tile, which only a QueryBias reads
+  void add(const Block& block, Index first_key, const S* panels, const BiasTile<Real>& tile) const {
     const TokenTile tokens = tokens_of(block, first_key, tile);
     if (!bias_.reads_queries()) return bias_.add(tokens, tile.scores);
-    bias_.add(query_tile(block_, tokens, keys.keys), tile.scores);
+    bias_.add(query_tile(block_, tokens, panels), tile.scores);
   }
 
   /// Returns the tile of a QueryBias.

@@ -24,13 +24,6 @@
 POSENC_BEGIN
 namespace detail {
 
-/// True if a source provides pieces of a tile.
-template <class Source>
-constexpr bool source_has_pieces() noexcept {
-  if constexpr (requires { Source::has_pieces; }) return Source::has_pieces;
-  return false;
-}
-
 /// Data that all workers of a forward call share.
 template <class Tier, Scalar T, class Source>
 struct ForwardCall {
@@ -59,8 +52,9 @@ class ForwardWorker {
   using Call = ForwardCall<Tier, T, Source>;
   /// True if the source provides pieces of the elements that kernels read. A QueryBias reads packed
   /// keys, so a call with one uses no pieces.
-  static constexpr bool can_use_pieces =
-      source_has_pieces<Source>() && std::is_same_v<Stored, Real>;
+  static constexpr bool can_use_pieces = std::is_same_v<Stored, Real> && requires {
+    requires Source::has_pieces;
+  };
 
   POSENC_COLD ForwardWorker(const Call& call, ArenaAllocator& allocator)
       : call_(call),
@@ -156,26 +150,14 @@ class ForwardWorker {
 
   POSENC_NOINLINE void add_packed(const Block& block, const TileVisibility& seen,
                                   const SoftmaxState<Real>& sums, bool first, bool last) {
-    const KvTile<Stored> keys =
+    const KvTile<Stored> tile =
         call_.source.tile(block.sequence(), block.kv_head(), seen.tile, seen.keys, source_scratch_);
-    const bool bias_by_strip = scores_.prepare_strip_bias(block, seen, key_positions_);
-    const auto multiply = [&](const Strip& strip, const ActiveLanes& lanes) {
-      scores_.multiply(block, keys, strip, lanes, !block.is_first_of_kv_head(strip));
-      scores_.apply_pre_bias_epilogue(block, seen, strip);
-    };
-    if (!bias_by_strip) {
-      block.for_visible_strips(seen, multiply);
-      scores_.add_bias(block, seen, keys, key_positions_);
-    }
+    const bool by_strip = scores_.begin_tile(block, seen, tile, key_positions_);
     block.for_strips([&](const Strip& strip) {
       const ActiveLanes lanes = Block::active_lanes(seen, strip);
       if (!lanes.empty()) {
-        if (bias_by_strip) {
-          multiply(strip, lanes);
-          scores_.add_strip_bias(block, seen, strip);
-        }
-        scores_.apply_post_bias_epilogue(block, seen, strip);
-        add_values(block, keys, strip, lanes, sums, first);
+        scores_.compute_strip(block, seen, tile, strip, by_strip);
+        add_values(block, tile, strip, lanes, sums, first);
       } else if (first) {
         sums.zero_accumulators(strip, value_dim());
       }
@@ -184,11 +166,11 @@ class ForwardWorker {
   }
 
   /// Computes the weights of a strip, and merges them and the weighted values into `sums`.
-  void add_values(const Block& block, const KvTile<Stored>& keys, const Strip& strip,
+  void add_values(const Block& block, const KvTile<Stored>& tile, const Strip& strip,
                   const ActiveLanes& lanes, const SoftmaxState<Real>& sums,
                   bool first) const noexcept {
     StripStats<Real> stats;
-    compute_weights(block, strip, lanes, !keys.finite, stats.row_max, stats.sum);
+    compute_weights(block, strip, lanes, !tile.finite, stats.row_max, stats.sum);
     alignas(64) Real accumulator_scale[stats_rows], tile_scale[stats_rows];
     update_softmax_stats<Tier>(stats.row_max, stats.sum, sums.row_max + strip.first,
                                sums.sum + strip.first, accumulator_scale, tile_scale);
@@ -196,20 +178,20 @@ class ForwardWorker {
     const auto add = [&](const auto* factors) {
       using W = std::remove_cvref_t<decltype(*factors)>;
       dispatch_skip_weights<SkipWeights::Marked>(
-          keys.finite, [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
+          tile.finite, [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
             for_register_tiles<Tier>(strip.rows,
                                      WeightedSumKernel<Tier, Real, Stored, Weights, W>{
                                          .weights = factors,
-                                         .values = keys.values,
-                                         .stride = keys.value_stride,
-                                         .dim = keys.value_stride,
+                                         .values = tile.values,
+                                         .stride = tile.value_stride,
+                                         .dim = tile.value_stride,
                                          .lanes = lanes,
                                          .accumulator_scale = first ? nullptr : accumulator_scale,
                                          .tile_scale = tile_scale,
-                                         .out = sums.out + strip.first * keys.value_stride,
-                                         .ahead = {.next_region = keys.prefetch_hint,
+                                         .out = sums.out + strip.first * tile.value_stride,
+                                         .ahead = {.next_region = tile.prefetch_hint,
                                                    .is_cached = !block.is_first_of_kv_head(strip),
-                                                   .is_stored = keys.is_stored}});
+                                                   .is_stored = tile.is_stored}});
           });
     };
     if (call_.plan.rounds_probabilities) {
@@ -238,7 +220,7 @@ class ForwardWorker {
     for_rows([&](const Strip& strip, const ActiveLanes&) {
       scores_.apply_pre_bias_epilogue(block, seen, strip);
     });
-    if (call_.plan.has_bias) scores_.add_bias(block, seen, {}, key_positions_);
+    if (call_.plan.has_bias) scores_.add_bias(block, seen, nullptr, key_positions_);
     const SoftmaxState<Real>& tile_state = first ? sums : tile_state_;
     tile_state.clear(block.rows(), value_dim());
     bool has_marks = false;

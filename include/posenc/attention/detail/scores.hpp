@@ -23,11 +23,10 @@ namespace detail {
 
 /// Score stage: computes scores of a block's rows and a tile's keys, with scale, temperature, soft
 /// cap, bias and masks. It does not depend on the stages that read them.
-///   Order: multiply() and apply_pre_bias_epilogue() for every strip, then add_bias() once for the
-///          tile, then apply_post_bias_epilogue() strip by strip. If prepare_strip_bias() returns
-///          true, a strip may be multiplied, biased and finished before the next one, while its
-///          scores are in L1. Scores of all rows are kept if there is a bias, in a backward call,
-///          and if pieces of tiles are read; otherwise those of one strip
+///   Order: begin_tile(), then compute_strip() for each strip that sees keys. If pieces of a tile
+///          are read, multiply() and apply_pre_bias_epilogue() for every strip, then add_bias() and
+///          apply_post_bias_epilogue() for every strip. Scores of all rows are kept if there is a
+///          bias, in a backward call, and if pieces are read; otherwise those of one strip
 template <class Tier, Scalar T, class S>
 class Scores {
  public:
@@ -47,9 +46,6 @@ class Scores {
                             : nullptr),
         bias_(plan, bias, rows, queries, !(plan.is_backward || keeps_all), allocator) {}
 
-  /// True if there is a bias.
-  bool has_bias() const noexcept { return plan_.has_bias; }
-
   /// Resets per-block state. Call it before the first tile of a block.
   void begin(const Block& block) { bias_.begin(block); }
 
@@ -58,20 +54,45 @@ class Scores {
     return keeps_block_scores_ ? scores_ + strip.first * tile_keys : scores_;
   }
 
+  /// Prepares compute_strip() for the strips of a packed tile. Returns true if each strip gets its
+  /// bias separately, while its scores are in L1. Otherwise the tile's biased scores are computed.
+  ///   key_positions: positions of the tile's keys, read if there is a bias
+  bool begin_tile(const Block& block, const TileVisibility& seen, const KvTile<S>& tile,
+                  const double* key_positions) const {
+    if (!plan_.has_bias || bias_.prepare(block, seen, key_positions)) return true;
+    block.for_visible_strips(seen, [&](const Strip& strip, const ActiveLanes&) {
+      compute_unbiased(block, seen, tile, strip);
+    });
+    add_bias(block, seen, tile.keys, key_positions);
+    return false;
+  }
+  /// Computes the masked scores of a strip that sees keys of a packed tile.
+  ///   by_strip: result of begin_tile()
+  void compute_strip(const Block& block, const TileVisibility& seen, const KvTile<S>& tile,
+                     const Strip& strip, bool by_strip) const noexcept {
+    if (by_strip) {
+      compute_unbiased(block, seen, tile, strip);
+      if (plan_.has_bias) {
+        bias_.add_to_strip(block, Block::active_lanes(seen, strip), strip, strip_scores(strip));
+      }
+    }
+    apply_post_bias_epilogue(block, seen, strip);
+  }
+
   /// Computes scale * q k for some lanes of a strip.
   ///   is_cached: the tile has just been read
-  void multiply(const Block& block, const KvTile<S>& keys, const Strip& strip,
+  void multiply(const Block& block, const KvTile<S>& tile, const Strip& strip,
                 const ActiveLanes& lanes, bool is_cached) const noexcept {
     for_register_tiles<Tier>(strip.rows, PanelDotKernel<Tier, Real, S, typename Block::Row>{
                                              .rows = block.packed(strip.first),
-                                             .panels = keys.keys,
+                                             .panels = tile.keys,
                                              .dim = plan_.q.dim,
                                              .factor = plan_.scale,
                                              .lanes = lanes,
                                              .out = strip_scores(strip),
-                                             .ahead = {.next_region = keys.values,
+                                             .ahead = {.next_region = tile.values,
                                                        .is_cached = is_cached,
-                                                       .is_stored = keys.is_stored},
+                                                       .is_stored = tile.is_stored},
                                              .row_padding = block.row_padding()});
   }
   /// Applies temperature and soft cap, if they come before the bias.
@@ -88,24 +109,12 @@ class Scores {
     store_returned(ReturnedScores::Capped, block, seen, strip);
   }
 
-  /// Prepares the bias of a tile. Call it before the tile's strips. Returns true if each strip may
-  /// be finished before the next one is multiplied; its bias is then added by add_strip_bias().
-  bool prepare_strip_bias(const Block& block, const TileVisibility& seen,
-                          const double* key_positions) const noexcept {
-    return !has_bias() || bias_.prepare(block, seen, key_positions);
-  }
-  void add_strip_bias(const Block& block, const TileVisibility& seen,
-                      const Strip& strip) const noexcept {
-    if (has_bias()) {
-      bias_.add_to_strip(block, Block::active_lanes(seen, strip), strip, strip_scores(strip));
-    }
-  }
-
   /// Adds the bias to the active panels. Strips with equal active panels are processed as one
   /// range, which is the complete block except at the edge of a causal rule or a mask. A bias
   /// computes terms that depend on keys alone once for all rows of a call.
+  ///   panels: keys of the tile, which only a QueryBias reads
   ///   key_positions: positions of the tile's keys
-  void add_bias(const Block& block, const TileVisibility& seen, const KvTile<S>& keys,
+  void add_bias(const Block& block, const TileVisibility& seen, const S* panels,
                 const double* key_positions) const {
     for (Index first = 0, rows = block.rows_per_kv_head(); first < block.rows();) {
       ActiveLanes lanes = Block::active_lanes(seen, {first, 0});
@@ -117,7 +126,7 @@ class Scores {
         lanes.end = (std::max)(lanes.end, next.end);
       }
       if (!lanes.empty()) {
-        add_bias(block, seen.first_key(), keys, lanes, key_positions, {first, end - first});
+        add_bias(block, seen.first_key(), panels, lanes, key_positions, {first, end - first});
       }
       first = end;
     }
@@ -190,17 +199,25 @@ class Scores {
  private:
   static constexpr Real neg_infinity = -std::numeric_limits<Real>::infinity();
 
+  /// Computes the scores of a strip before the bias.
+  void compute_unbiased(const Block& block, const TileVisibility& seen, const KvTile<S>& tile,
+                        const Strip& strip) const noexcept {
+    multiply(block, tile, strip, Block::active_lanes(seen, strip),
+             !block.is_first_of_kv_head(strip));
+    apply_pre_bias_epilogue(block, seen, strip);
+  }
+
   /// Adds the bias to rows with the same active lanes, head by head; rows of a head are `group`
   /// rows apart.
-  void add_bias(const Block& block, Index first_key, const KvTile<S>& tile,
-                const ActiveLanes& lanes, const double* key_positions, const Strip& rows) const {
+  void add_bias(const Block& block, Index first_key, const S* panels, const ActiveLanes& lanes,
+                const double* key_positions, const Strip& rows) const {
     const Index group = block.plan().group;
     const Index begin = lanes.begin / panel_lanes * panel_lanes, keys = lanes.end - begin;
     for (Index i = 0; i < (std::min)(rows.rows, group); ++i) {
       const Index r = rows.first + i, queries = (rows.rows - i + group - 1) / group;
       const MatrixView<Real> scores{scores_ + r * tile_keys + begin, queries, keys,
                                     group * tile_keys};
-      bias_.add(block, first_key, tile,
+      bias_.add(block, first_key, panels,
                 {.first_row = r,
                  .queries = queries,
                  .first_lane = begin,
