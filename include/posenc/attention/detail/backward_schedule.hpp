@@ -115,12 +115,8 @@ class BackwardSchedule {
           lanes(allocator.allocate<ActiveLanes>(Block::strips(schedule.rows()))),
           mask_row_sums(allocator.allocate<Real>(schedule.rows())) {
       if (schedule.call_.bias.reads_queries()) {
-        bias_block.q = schedule.call_.plan.q;
-        bias_block.scale = schedule.call_.plan.scale;
-        bias_block.queries = schedule.queries_per_block_;
-        bias_block.heads = schedule.group();
-        bias_block.scratch = allocator.allocate<std::byte>(
-            static_cast<Index>(schedule.bias_gradients_.scratch_bytes(bias_block)));
+        set_up_block(schedule.call_.plan, schedule.queries_per_block_, schedule.bias_gradients_,
+                     allocator, bias_block);
         bias_grad_q = allocator.allocate<Real>(schedule.rows() * gradients.query_dim());
       }
       std::fill(std::begin(ones), std::end(ones), Real{1});

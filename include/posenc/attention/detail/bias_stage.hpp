@@ -30,6 +30,20 @@ struct BiasTile {
   MatrixView<Real> scores;      ///< [queries, keys]
 };
 
+/// Sets the members of a QueryBias's block that all blocks of a call share, and allocates scratch
+/// memory.
+///   queries: maximum number of queries of a block
+///   bias: ErasedBias or its BiasGradients
+template <class Bias, Scalar T>
+void set_up_block(const AttentionPlan<T>& plan, Index queries, const Bias& bias,
+                  ArenaAllocator& allocator, QueryBiasBlock<T>& to) {
+  to.q = plan.q;
+  to.scale = plan.scale;
+  to.queries = queries;
+  to.heads = plan.group;
+  to.scratch = allocator.allocate<std::byte>(static_cast<Index>(bias.scratch_bytes(to)));
+}
+
 /// Describes a block of rows to a QueryBias.
 template <class Block, Scalar T>
 void describe_block(const Block& block, QueryBiasBlock<T>& to) noexcept {
@@ -57,11 +71,7 @@ class BiasStage {
     }
     if (!bias.reads_queries()) return;
     if (bias.reads_keys()) unpacked_keys_ = allocator.allocate<Real>(tile_keys * plan.q.dim);
-    block_.q = plan.q;
-    block_.scale = plan.scale;
-    block_.queries = queries;
-    block_.heads = plan.group;
-    block_.scratch = allocator.allocate<std::byte>(static_cast<Index>(bias.scratch_bytes(block_)));
+    set_up_block(plan, queries, bias, allocator, block_);
   }
 
   void begin(const Block& block) {
