@@ -4,7 +4,6 @@
 #include <posenc/core/config.hpp>
 #include <posenc/kernels/panel.hpp>
 #include <posenc/kernels/products.hpp>
-#include <posenc/kernels/tile.hpp>
 #include <posenc/kernels/weighted_sum_kernel.hpp>
 #include <posenc/simd/pack.hpp>
 
@@ -88,6 +87,26 @@ struct TransposedSumKernel {
     }
   }
 };
+
+/// Adds the transposed weights of `count` lanes, starting at lane `first`, times x [rows, dim] to
+/// the sums [count, dim]. Zeros among the weights hide numbers of x that are not finite.
+///   finite:  all numbers of x are finite
+///   weights: [rows, tile_lanes]
+///   rows:    [tile_panels], see TransposedSumKernel
+template <class Tier, class Real>
+void add_transposed_sums(bool finite, Index first, Index count, const Real* weights, const Real* x,
+                         Index dim, const PanelRowRange* rows, Real* sums) noexcept {
+  const auto add = [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
+    for_register_tiles<Tier>(count,
+                             TransposedSumKernel<Tier, Real, Weights>{.weights = weights + first,
+                                                                      .x = x,
+                                                                      .dim = dim,
+                                                                      .first_lane = first,
+                                                                      .rows = rows,
+                                                                      .out = sums});
+  };
+  dispatch_skip_weights<SkipWeights::Zero>(finite, add);
+}
 
 }  // namespace detail
 POSENC_END

@@ -312,5 +312,27 @@ struct WeightedSumKernel {
   }
 };
 
+/// Adds weights [rows, tile_lanes] times the values of the active lanes, [tile_lanes, dim], to the
+/// sums [rows, dim]. Zeros among the weights hide values that are not finite.
+///   finite: all values are finite
+///   ones:   at least `rows` ones
+template <class Tier, class Real, class S>
+void add_weighted_sums(bool finite, Index rows, const Real* weights, const S* values, Index dim,
+                       const ActiveLanes& lanes, const Real* ones, Real* sums) noexcept {
+  const auto add = [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
+    for_register_tiles<Tier>(
+        rows, WeightedSumKernel<Tier, Real, S, Weights>{.weights = weights,
+                                                        .values = values,
+                                                        .stride = dim,
+                                                        .dim = dim,
+                                                        .lanes = lanes,
+                                                        .accumulator_scale = ones,
+                                                        .tile_scale = ones,
+                                                        .out = sums,
+                                                        .ahead = {.next_region = values}});
+  };
+  dispatch_skip_weights<SkipWeights::Zero>(finite, add);
+}
+
 }  // namespace detail
 POSENC_END

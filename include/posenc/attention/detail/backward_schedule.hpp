@@ -25,7 +25,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <type_traits>
 
 POSENC_BEGIN
 namespace detail {
@@ -228,7 +227,9 @@ class BackwardSchedule {
     block.for_visible_strips(seen, [&](const Strip& strip, const ActiveLanes& lanes) {
       state.scores.backprop_pre_bias_epilogue(block, lanes, strip,
                                               state.score_grads.strip_gradients(strip));
-      add_to_queries(strip, lanes, finite, state);
+      add_weighted_sums<Tier>(finite, strip.rows, state.score_grads.strip_gradients(strip),
+                              state.key_rows, state.gradients.query_dim(), lanes, state.ones,
+                              state.gradients.grad_q(strip.first));
     });
     BackwardQueue::wait_for_earlier_blocks(task, tile);
     sums.add(seen.first_key(), seen.keys, rows_of_panels(block, seen), state.gradients,
@@ -293,24 +294,6 @@ class BackwardSchedule {
       state.score_grads.compute(block, state.gradients, strip, lanes, state.values, call_.v.dim,
                                 !finite, scores);
     });
-  }
-
-  void add_to_queries(const Strip& strip, const ActiveLanes& lanes, bool finite,
-                      const ThreadState& state) const noexcept {
-    const auto add = [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
-      const Index dim = state.gradients.query_dim();
-      for_register_tiles<Tier>(strip.rows, WeightedSumKernel<Tier, Real, Stored, Weights>{
-                                               .weights = state.score_grads.strip_gradients(strip),
-                                               .values = state.key_rows,
-                                               .stride = dim,
-                                               .dim = dim,
-                                               .lanes = lanes,
-                                               .accumulator_scale = state.ones,
-                                               .tile_scale = state.ones,
-                                               .out = state.gradients.grad_q(strip.first),
-                                               .ahead = {.next_region = state.key_rows}});
-    };
-    dispatch_skip_weights<SkipWeights::Zero>(finite, add);
   }
 
   /// Returns the range of rows that see keys of each panel.

@@ -4,19 +4,15 @@
 #include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/attention/detail/backward_rows.hpp>
 #include <posenc/kernels/convert_row.hpp>
-#include <posenc/kernels/pack_panel.hpp>
-#include <posenc/kernels/products.hpp>
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/kernels/transposed_sum_kernel.hpp>
-#include <posenc/kernels/weighted_sum_kernel.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <type_traits>
 
 POSENC_BEGIN
 namespace detail {
@@ -47,22 +43,13 @@ class KvGradients {
   void add(Index first_key, const KeyRange& seen, const PanelRowRanges& panels,
            const BackwardRows<Tier, T, S>& rows, const Real* weights,
            const Real* grad) const noexcept {
-    const auto add_to = [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
-      const Index first = seen.begin - first_key, count = seen.end - seen.begin;
-      const auto sum = [&](const Real* row_weights, const Real* numbers, Index dim, Real* sums) {
-        if (dim == 0) return;
-        for_register_tiles<Tier>(
-            count, TransposedSumKernel<Tier, Real, Weights>{.weights = row_weights + first,
-                                                            .x = numbers,
-                                                            .dim = dim,
-                                                            .first_lane = first,
-                                                            .rows = panels.data(),
-                                                            .out = sums + seen.begin * dim});
-      };
-      sum(weights, rows.grad_out(), value_dim_, values_);
-      sum(grad, rows.queries(), key_dim_, keys_);
+    const auto add_to = [&](Real* sums, const Real* row_weights, const Real* x, Index dim) {
+      if (dim == 0) return;
+      add_transposed_sums<Tier>(rows.finite(), seen.begin - first_key, seen.end - seen.begin,
+                                row_weights, x, dim, panels.data(), sums + seen.begin * dim);
     };
-    dispatch_skip_weights<SkipWeights::Zero>(rows.finite(), add_to);
+    add_to(values_, weights, rows.grad_out(), value_dim_);
+    add_to(keys_, grad, rows.queries(), key_dim_);
   }
 
   bool has_keys() const noexcept { return key_dim_ > 0; }

@@ -6,13 +6,11 @@
 #include <posenc/attention/detail/relative_products.hpp>
 #include <posenc/kernels/convert_row.hpp>
 #include <posenc/kernels/pack_panel.hpp>
-#include <posenc/kernels/products.hpp>
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/softmax.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/kernels/transposed_sum_kernel.hpp>
 #include <posenc/kernels/weighted_sum_kernel.hpp>
-#include <posenc/simd/pack.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -20,7 +18,6 @@
 #include <array>
 #include <cstdint>
 #include <limits>
-#include <type_traits>
 
 POSENC_BEGIN
 namespace detail {
@@ -219,8 +216,8 @@ class RelativeGradients {
       const Real* const weights = weights_ + (t - tiles.first) * rows_of_head_ * tile_lanes;
       const Index count = table_.columns_of(t);
       const ActiveLanes lanes{0, count, panel_mask_of(0, count - 1)};
-      add_weighted_rows(table_.pack(t, tile.tokens.head), rows_of_head_, weights, table_.packed(),
-                        dim, lanes, grad_queries);
+      add_weighted_sums<Tier>(table_.pack(t, tile.tokens.head), rows_of_head_, weights,
+                              table_.packed(), dim, lanes, ones_, grad_queries);
       if (table_.learned()) {
         add_transposed(finite_, count, weights, 0, rows_of_head_, queries_ + first_row * dim, dim,
                        table_.grad(g, t));
@@ -245,47 +242,19 @@ class RelativeGradients {
                        key_table_.packed(), dim, to.keys.data);
       }
       if (key_table_.learned()) {
-        add_weighted_rows(tile.rows_are_finite, count, weights, tile.rows, dim, lanes,
-                          key_table_.grad(g, t));
+        add_weighted_sums<Tier>(tile.rows_are_finite, count, weights, tile.rows, dim, lanes, ones_,
+                                key_table_.grad(g, t));
       }
     }
   }
 
-  /// Adds weights [rows, tile_lanes] times the numbers of the lanes, [tile_lanes, dim], to the sums
-  /// [rows, dim].
-  ///   finite: the numbers are finite
-  template <class Number>
-  void add_weighted_rows(bool finite, Index rows, const Real* weights, const Number* numbers,
-                         Index dim, const ActiveLanes& lanes, Real* sums) const noexcept {
-    const auto add = [&]<SkipWeights W>(std::integral_constant<SkipWeights, W>) {
-      for_register_tiles<Tier>(
-          rows, WeightedSumKernel<Tier, Real, Number, W>{.weights = weights,
-                                                         .values = numbers,
-                                                         .stride = dim,
-                                                         .dim = dim,
-                                                         .lanes = lanes,
-                                                         .accumulator_scale = ones_,
-                                                         .tile_scale = ones_,
-                                                         .out = sums,
-                                                         .ahead = {.next_region = numbers}});
-    };
-    dispatch_skip_weights<SkipWeights::Zero>(finite, add);
-  }
   /// Adds the transposed weights of `count` lanes, starting at `first`, times `rows` numbers,
   /// [rows, dim], to the sums [count, dim].
   void add_transposed(bool finite, Index count, const Real* weights, Index first, Index rows,
                       const Real* numbers, Index dim, Real* sums) const noexcept {
     std::array<PanelRowRange, static_cast<std::size_t>(tile_panels)> all;
     all.fill({0, rows});
-    const auto add = [&]<SkipWeights W>(std::integral_constant<SkipWeights, W>) {
-      for_register_tiles<Tier>(count, TransposedSumKernel<Tier, Real, W>{.weights = weights + first,
-                                                                         .x = numbers,
-                                                                         .dim = dim,
-                                                                         .first_lane = first,
-                                                                         .rows = all.data(),
-                                                                         .out = sums});
-    };
-    dispatch_skip_weights<SkipWeights::Zero>(finite, add);
+    add_transposed_sums<Tier>(finite, first, count, weights, numbers, dim, all.data(), sums);
   }
 
   const RelativeBias<T>& bias_;
