@@ -235,6 +235,14 @@ void pack_panel(const T* rows, Index stride, Index first_lane, Index count, Inde
   }
 }
 
+/// Like pack_panel(), but sets lanes without a row to zero, because they take part in products.
+template <class Tier, class S, class T>
+void pack_zeroed_panel(const T* rows, Index stride, Index first_lane, Index count, Index dim,
+                       S* panel) noexcept {
+  if (count < panel_lanes) std::fill_n(panel, panel_lanes * packed_dim<S>(dim), S(0));
+  pack_panel<Tier>(rows, stride, first_lane, count, dim, panel);
+}
+
 /// Packs columns of a matrix into the first lanes of a panel; other lanes are preserved.
 ///   Shapes: columns [dim, count] with row stride `stride`; panel as in panel.hpp, without
 ///           interleaved channels

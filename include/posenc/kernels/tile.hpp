@@ -4,6 +4,8 @@
 #include <posenc/core/config.hpp>
 #include <posenc/kernels/panel.hpp>
 
+#include <algorithm>
+
 POSENC_BEGIN
 namespace detail {
 
@@ -13,6 +15,16 @@ struct KeyRange {
 
   bool empty() const noexcept { return begin >= end; }
 };
+
+/// Calls visit(first, count) for the part of a range in each aligned chunk of `size` keys.
+template <class Visit>
+void for_aligned_chunks(const KeyRange& keys, Index size, const Visit& visit) {
+  for (Index j = keys.begin; j < keys.end;) {
+    const Index count = (std::min)(keys.end, (j / size + 1) * size) - j;
+    visit(j, count);
+    j += count;
+  }
+}
 
 /// Rows of a block that one call processes: at most register_tile_rows for products with packed
 /// tiles, any number in for_uniform_rows() and with unpacked tiles.

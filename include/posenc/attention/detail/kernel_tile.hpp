@@ -8,7 +8,6 @@
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
-#include <algorithm>
 #include <cstddef>
 
 POSENC_BEGIN
@@ -78,13 +77,10 @@ struct KernelTypes {
       const Index dim = tile.block.q.dim,
                   keys = static_cast<Index>(tile.tokens.key_positions.size());
       const Index first = tile.first_lane(), size = panel_lanes * packed_dim<S>(dim);
-      for (Index j = 0; j < keys;) {
-        const Index lane = (first + j) % panel_lanes;
-        const Index count = (std::min)(panel_lanes - lane, keys - j);
-        unpack_panel<Tier>(tile.panels + (first + j) / panel_lanes * size, lane, count, dim,
-                           tile.unpacked + j * dim, dim);
-        j += count;
-      }
+      for_aligned_chunks({first, first + keys}, panel_lanes, [&](Index lane, Index count) {
+        unpack_panel<Tier>(tile.panels + lane / panel_lanes * size, lane % panel_lanes, count, dim,
+                           tile.unpacked + (lane - first) * dim, dim);
+      });
       tile.keys = {tile.unpacked, keys, dim};
     }
     return tile;

@@ -111,10 +111,9 @@ class RelativeProducts {
       if ((panels >> p & 1u) == 0) continue;
       const Index first = t * tile_lanes + p * panel_lanes;
       const Index count = (std::min)(panel_lanes, columns_.count() - first);
-      if (count < panel_lanes) std::fill_n(panels_ + p * size, size, Row(0));
-      pack_panel<Tier>(bias_.table.row(0, columns_.table_row(first), head),
-                       bias_.table.seq_stride * columns_.row_step(), 0, count, bias_.table.dim,
-                       panels_ + p * size);
+      pack_zeroed_panel<Tier>(bias_.table.row(0, columns_.table_row(first), head),
+                              bias_.table.seq_stride * columns_.row_step(), 0, count,
+                              bias_.table.dim, panels_ + p * size);
     }
   }
 

@@ -10,7 +10,6 @@
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
-#include <algorithm>
 #include <type_traits>
 
 // Source stage: provides tiles. A source has Element, the type of the numbers that it reads, and
@@ -25,17 +24,11 @@ template <class Tier, class S, Scalar T>
 void pack_tile_panels(const HeadsView<const T>& k, const AttentionSequence& s, Index head,
                       Index tile, const KeyRange& seen, S* panels) noexcept {
   const Index size = panel_lanes * packed_dim<S>(k.dim);
-  for (Index n = 0; n < tile_panels; ++n) {
-    const Index panel_first = tile * tile_keys + n * panel_lanes;
-    const Index first = (std::max)(seen.begin, panel_first);
-    const Index last = (std::min)(seen.end, panel_first + panel_lanes);
-    if (first >= last) continue;
-    S* panel = panels + n * size;
-    // Lanes without a key take part in the arithmetic, so they are set to zero.
-    if (last - first < panel_lanes) std::fill_n(panel, size, S(0));
-    pack_panel<Tier>(k.row(s.batch, s.first_key + first, head), k.seq_stride, first - panel_first,
-                     last - first, k.dim, panel);
-  }
+  for_aligned_chunks(seen, panel_lanes, [&](Index first, Index count) {
+    pack_zeroed_panel<Tier>(k.row(s.batch, s.first_key + first, head), k.seq_stride,
+                            first % panel_lanes, count, k.dim,
+                            panels + (first - tile * tile_keys) / panel_lanes * size);
+  });
 }
 
 /// Packs the values of a tile that lie in `seen` into padded rows. Returns true if all of them are

@@ -148,15 +148,11 @@ requires(!Scalar<F>) struct KvLayout<Tier, F> {
   KvTile<float> tile(const TilePointers<const std::byte>& stored,
                      const TilePointers<const std::byte>& /*next*/, const KeyRange& visible,
                      const Scratch& scratch) const noexcept {
-    for (Index n = visible.begin / panel_lanes; n * panel_lanes < visible.end; ++n) {
-      const Index first = (std::max)(visible.begin, n * panel_lanes);
-      const Index count = (std::min)(visible.end, (n + 1) * panel_lanes) - first;
-      float* const panel = scratch.keys + n * panel_lanes * dim;
-      // Lanes without a key take part in the arithmetic, so they are set to zero.
-      if (count < panel_lanes) std::fill_n(panel, panel_lanes * dim, 0.0F);
+    for_aligned_chunks(visible, panel_lanes, [&](Index first, Index count) {
       read_keys(stored.keys, first, count, scratch.rows, dim);
-      pack_panel<Tier>(scratch.rows, dim, first % panel_lanes, count, dim, panel);
-    }
+      pack_zeroed_panel<Tier>(scratch.rows, dim, first % panel_lanes, count, dim,
+                              scratch.keys + first / panel_lanes * panel_lanes * dim);
+    });
     const Index stride = padded_value_dim(value_dim), count = visible.end - visible.begin;
     float* const values = scratch.values + visible.begin * stride;
     read_values(stored.values, visible.begin, count, values, stride);

@@ -88,7 +88,7 @@ class KvStorage {
   /// Writes k [1, n, heads, D] as keys first .. first + n - 1 of the heads from `head` on.
   template <class T>
   void write_keys(Index sequence, Index head, Index first, HeadsView<const T> k) noexcept {
-    for_aligned_chunks(first, k.seq, panel_lanes, [&](Index j, Index n) {
+    for_aligned_chunks({first, first + k.seq}, panel_lanes, [&](Index j, Index n) {
       Element* const to = locate(*this, sequence, head, j / tile_keys).keys;
       for (Index h = 0; h < k.heads; ++h) {
         layout_.write_keys(k.row(0, j - first, h), k.seq_stride, j % tile_keys, n,
@@ -98,7 +98,7 @@ class KvStorage {
   }
   template <class T>
   void read_keys(Index sequence, Index head, Index first, HeadsView<T> k) const noexcept {
-    for_aligned_chunks(first, k.seq, panel_lanes, [&](Index j, Index n) {
+    for_aligned_chunks({first, first + k.seq}, panel_lanes, [&](Index j, Index n) {
       const Element* const from = locate(*this, sequence, head, j / tile_keys).keys;
       for (Index h = 0; h < k.heads; ++h) {
         layout_.read_keys(from + h * key_head_stride_, j % tile_keys, n, k.row(0, j - first, h),
@@ -112,7 +112,7 @@ class KvStorage {
   /// panel.
   template <class T>
   void write_values(Index sequence, Index head, Index first, HeadsView<const T> v) noexcept {
-    for_aligned_chunks(first, v.seq, tile_keys, [&](Index j, Index n) {
+    for_aligned_chunks({first, first + v.seq}, tile_keys, [&](Index j, Index n) {
       const Index row = j % tile_keys, end = row + n;
       const Index panel = (end - 1) / panel_lanes * panel_lanes;
       for (Index h = 0; h < v.heads; ++h) {
@@ -134,7 +134,7 @@ class KvStorage {
   }
   template <class T>
   void read_values(Index sequence, Index head, Index first, HeadsView<T> v) const noexcept {
-    for_aligned_chunks(first, v.seq, tile_keys, [&](Index j, Index n) {
+    for_aligned_chunks({first, first + v.seq}, tile_keys, [&](Index j, Index n) {
       for (Index h = 0; h < v.heads; ++h) {
         layout_.read_values(locate(*this, sequence, head + h, j / tile_keys).values, j % tile_keys,
                             n, v.row(0, j - first, h), v.seq_stride);
@@ -167,9 +167,9 @@ class KvStorage {
     // be written.
     if (from == end) return;
     const Index down = from - to;
-    for_aligned_chunks(from, end - from, tile_keys, [&](Index j, Index count) {
+    for_aligned_chunks({from, end}, tile_keys, [&](Index j, Index count) {
       const Element* const values = locate(*this, sequence, head, j / tile_keys).values;
-      for_aligned_chunks(j - down, count, tile_keys, [&](Index i, Index n) {
+      for_aligned_chunks({j - down, j - down + count}, tile_keys, [&](Index i, Index n) {
         const Element* const source = values + (i + down) % tile_keys * layout_.value_size;
         std::copy(source, source + n * layout_.value_size,
                   locate(*this, sequence, head, i / tile_keys).values +
@@ -203,18 +203,6 @@ class KvStorage {
 
  private:
   static std::size_t at(Index i) noexcept { return static_cast<std::size_t>(i); }
-
-  /// Calls visit(j, n) for the keys j .. j + n - 1 of each aligned chunk of `size` keys that the
-  /// range touches.
-  template <class Visit>
-  static void for_aligned_chunks(Index first, Index count, Index size,
-                                 const Visit& visit) noexcept {
-    for (Index j = first; j < first + count;) {
-      const Index n = (std::min)(first + count, (j / size + 1) * size) - j;
-      visit(j, n);
-      j += n;
-    }
-  }
 
   template <class Storage>
   using Number = std::conditional_t<std::is_const_v<Storage>, const Element, Element>;

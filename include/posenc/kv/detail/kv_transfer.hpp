@@ -136,6 +136,7 @@ void write_tokens(const D& device, Storage& storage, const RaggedBatch& runs,
         storage.write_values(sequence, chunk.head, chunk.key, chunk_view(v, b, chunk));
       });
 }
+
 /// Returns keys first .. end - 1 of a sequence, [end - first, Hkv, D], after a call of change(k,
 /// first) on each chunk of them.
 template <Device D, class Storage, class Change>
@@ -143,12 +144,10 @@ AlignedVector<typename Storage::Real> changed_keys(const D& device, const Storag
                                                    Index sequence, Index first, Index end,
                                                    Change&& change) {
   using Real = typename Storage::Real;
-  // Chunks end at tile boundaries, because complete panels are faster.
-  constexpr Index chunk = tile_keys;
   const Index heads = storage.heads(), dim = storage.dim(), row = heads * dim;
   AlignedVector<Real> buffer(static_cast<std::size_t>((end - first) * row));
-  for (Index j = first; j < end;) {
-    const Index n = (std::min)(end, (j / chunk + 1) * chunk) - j;
+  // Chunks end at tile boundaries, because complete panels are faster.
+  for_aligned_chunks({first, end}, tile_keys, [&](Index j, Index n) {
     const HeadsView<Real> keys{buffer.data() + (j - first) * row, 1, n, heads, dim};
     const double bytes = static_cast<double>(n * dim) * sizeof(Real);
     parallel_for(device, heads, bytes, bytes / 4, [&](Index head, Index last) {
@@ -156,8 +155,7 @@ AlignedVector<typename Storage::Real> changed_keys(const D& device, const Storag
                         chunk_view(keys, 0, {.head = head, .heads = last - head, .count = n}));
     });
     change(keys, j);
-    j += n;
-  }
+  });
   return buffer;
 }
 
