@@ -82,7 +82,7 @@ bool same(const KvCache<S>& a, const KvCache<S>& b) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("append of RaggedBatch: equals an append for each sequence",
+TEMPLATE_TEST_CASE("KvCache::append with cu_seqlens: equals an append for each sequence",
                    "[attention][cache][ragged]", float, Eigen::bfloat16) {
   using S = TestType;
   const KvBlockPool pool({no_limit});
@@ -104,7 +104,7 @@ TEMPLATE_TEST_CASE("append of RaggedBatch: equals an append for each sequence",
   }
 }
 
-TEST_CASE("attention of RaggedBatch: the bits of a call for each sequence",
+TEST_CASE("attention with cu_seqlens_q: the bits of a call for each sequence",
           "[attention][cache][ragged]") {
   const KvBlockPool pool({no_limit});
   KvCache<float> full(full_cache(600, 5)), pooled(full_cache(600, 5), pool);
@@ -129,7 +129,7 @@ TEST_CASE("attention of RaggedBatch: the bits of a call for each sequence",
 }
 
 TEST_CASE(
-    "attention of RaggedBatch: rejected before anything is written if it does not fit its cache",
+    "attention with cu_seqlens_q: rejected before anything is written if it does not fit its cache",
     "[attention][cache][ragged][errors]") {
   KvCache<float> cache(full_cache(600, 5));
   fill(cache);
@@ -221,7 +221,7 @@ std::vector<float> some_embeddings(Index count) {
 
 }  // namespace
 
-TEST_CASE("MultiHeadAttention of RaggedBatch: equals a call for each sequence",
+TEST_CASE("MultiHeadAttention with cu_seqlens_q: equals a call for each sequence",
           "[mha][cache][ragged]") {
   const Module module = make_module();
   const Index total = offsets.back();

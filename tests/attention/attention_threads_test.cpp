@@ -180,7 +180,7 @@ TEST_CASE("cosine attention: the same queries and keys on every device", "[threa
   });
 }
 
-TEST_CASE("attention of RaggedBatch: the same bits on every device",
+TEST_CASE("attention with cu_seqlens_q: the same bits on every device",
           "[attention][cache][ragged][threads]") {
   posenc::KvCache<float> cache(kv_cache_test::full_cache(600, 4));
   const std::vector<Index> sequences{2, 0, 3, 1}, counts{1, 1, 0, 300};
@@ -206,7 +206,8 @@ TEST_CASE("attention of RaggedBatch: the same bits on every device",
   }
 }
 
-TEST_CASE("append of RaggedBatch: the same bits on every device", "[kv_cache][ragged][threads]") {
+TEST_CASE("KvCache::append with cu_seqlens: the same bits on every device",
+          "[kv_cache][ragged][threads]") {
   const std::vector<Index> sequences{2, 0, 1}, cu_seqlens{0, 200, 200, 203};
   support::Random random(9);
   auto k = Heads<float>::random(random, 1, 203, kv_cache_test::heads, kv_cache_test::dim);

@@ -154,7 +154,7 @@ TEMPLATE_TEST_CASE("KvCache: an append that is not committed leaves no trace",
         const posenc::HeadsView<S> k = tokens.k.view(), v = tokens.v.view();
         posenc::detail::AppendTransaction<S> transaction(
             posenc::detail::CallingThread{}, caches.cache,
-            posenc::detail::RaggedBatch{ids, {}, k.seq}, k, v, memory);
+            posenc::detail::TokenRuns{ids, {}, k.seq}, k, v, memory);
         if (commits) transaction.commit();
       };
       append(false);

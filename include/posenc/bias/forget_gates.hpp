@@ -4,19 +4,18 @@
 #include <posenc/bias/forget_gradient.hpp>
 #include <posenc/core/config.hpp>
 #include <posenc/core/detail/strict_fp_order.hpp>
-#include <posenc/core/detail/unique_sequence.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/core/index_span.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/tensor/detail/check_offsets.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/detail/token_runs.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <functional>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -65,7 +64,7 @@ class ForgetGates {
   ///   Throws: ShapeError, std::bad_alloc, before anything is written
   template <class T>
   void append(ListView<Index> sequences, EmbeddingsView<T> logits) {
-    append_gates({sequences, {}}, logits, log_of_sigmoid);
+    append_gates({sequences, {}, logits.seq}, logits, log_of_sigmoid);
   }
   /// Overload that appends to one sequence.
   ///   Shapes: logits [1, n, H]
@@ -79,14 +78,14 @@ class ForgetGates {
   ///   Throws: ShapeError, std::bad_alloc, before anything is written
   template <class T>
   void append(ListView<Index> sequences, IndexList cu_seqlens, EmbeddingsView<T> logits) {
-    append_packed({sequences, cu_seqlens}, logits, log_of_sigmoid);
+    append_packed({sequences, cu_seqlens, logits.seq}, logits, log_of_sigmoid);
   }
   /// Variant of append() for models that compute log gates ln f.
   ///   Shapes: log_gates [B, n, H]; sequences [B], all different
   ///   Throws: ShapeError, std::bad_alloc, before anything is written
   template <class T>
   void append_log(ListView<Index> sequences, EmbeddingsView<T> log_gates) {
-    append_gates({sequences, {}}, log_gates, std::identity());
+    append_gates({sequences, {}, log_gates.seq}, log_gates, std::identity());
   }
   /// Overload that appends to one sequence.
   ///   Shapes: log_gates [1, n, H]
@@ -100,7 +99,7 @@ class ForgetGates {
   ///   Throws: ShapeError, std::bad_alloc, before anything is written
   template <class T>
   void append_log(ListView<Index> sequences, IndexList cu_seqlens, EmbeddingsView<T> log_gates) {
-    append_packed({sequences, cu_seqlens}, log_gates, std::identity());
+    append_packed({sequences, cu_seqlens, log_gates.seq}, log_gates, std::identity());
   }
 
   /// Copies the sums of ln f of the tokens from `first` on; restore() reads them back.
@@ -205,18 +204,6 @@ class ForgetGates {
     std::vector<double> sums;  ///< [tokens][H]
   };
 
-  /// Tokens of [B, n, H] and the sequences that they extend. With offsets, all tokens are in one
-  /// batch row.
-  struct RaggedTokens {
-    std::span<const Index> sequences;
-    IndexSpan offsets;
-
-    Index begin(std::size_t n) const noexcept { return offsets.empty() ? 0 : offsets[n]; }
-    Index end(std::size_t n, Index tokens) const noexcept {
-      return offsets.empty() ? tokens : offsets[n + 1];
-    }
-  };
-
   static constexpr auto append_name = "ForgetGates::append";
 
   /// Returns ln(1 / (1 + e^-z)) without a large intermediate value.
@@ -283,41 +270,40 @@ class ForgetGates {
   }
 
   template <class T, class LogGate>
-  void append_packed(const RaggedTokens& tokens, EmbeddingsView<T> gates, const LogGate& log_gate) {
+  void append_packed(const detail::TokenRuns& runs, EmbeddingsView<T> gates,
+                     const LogGate& log_gate) {
     detail::check_extents(append_name, "gates", gates);
-    detail::check_offsets(append_name, "cu_seqlens", tokens.offsets, gates.seq,
-                          tokens.sequences.size());
-    append_gates(tokens, gates, log_gate);
+    detail::check_offsets(append_name, "cu_seqlens", runs.offsets, gates.seq,
+                          runs.sequences.size());
+    append_gates(runs, gates, log_gate);
   }
 
   template <class T, class LogGate>
-  void append_gates(const RaggedTokens& tokens, EmbeddingsView<T> gates, const LogGate& log_gate) {
-    const std::span<const Index> sequences = tokens.sequences;
+  void append_gates(const detail::TokenRuns& runs, EmbeddingsView<T> gates,
+                    const LogGate& log_gate) {
     detail::check_extents(append_name, "gates", gates);
-    const Index batch = tokens.offsets.empty() ? static_cast<Index>(sequences.size()) : 1;
-    if (gates.batch != batch || gates.dim != heads_) {
-      detail::fail<ShapeError>(append_name, "gates ", gates.extents(), " must be [", batch, ", n, ",
-                               heads_, "]");
+    if (gates.batch != runs.batch() || gates.dim != heads_) {
+      detail::fail<ShapeError>(append_name, "gates ", gates.extents(), " must be [", runs.batch(),
+                               ", n, ", heads_, "]");
     }
-    for (std::size_t n = 0; n < sequences.size(); ++n) {
-      check_sequence(append_name, sequences[n]);
-      detail::check_unique_sequence(append_name, sequences, n);
+    for (Index n = 0; n < runs.size(); ++n) {
+      check_sequence(append_name, runs.sequence(n));
+      runs.check_unique(append_name, n);
     }
     if (static_cast<double>(gates.seq) * static_cast<double>(heads_) > max_numbers) {
       detail::fail<ShapeError>(append_name, heads_, " gates of ", gates.seq,
                                " tokens must fit into memory");
     }
     // Memory is reserved first, so that nothing is appended if an allocation fails.
-    for (std::size_t n = 0; n < sequences.size(); ++n) {
-      std::vector<double>& sums = at(sequences[n]).sums;
-      const std::size_t needed = sums.size() + size(tokens.end(n, gates.seq) - tokens.begin(n));
+    for (Index n = 0; n < runs.size(); ++n) {
+      std::vector<double>& sums = at(runs.sequence(n)).sums;
+      const std::size_t needed = sums.size() + size(runs.count(n));
       if (needed > sums.capacity()) sums.reserve((std::max)(needed, 2 * sums.capacity()));
     }
-    for (std::size_t n = 0; n < sequences.size(); ++n) {
-      std::vector<double>& sums = at(sequences[n]).sums;
-      const Index b = tokens.offsets.empty() ? static_cast<Index>(n) : 0;
-      for (Index t = tokens.begin(n); t < tokens.end(n, gates.seq); ++t) {
-        const T* const token_gates = gates.row(b, t);
+    for (Index n = 0; n < runs.size(); ++n) {
+      std::vector<double>& sums = at(runs.sequence(n)).sums;
+      for (Index t = 0; t < runs.count(n); ++t) {
+        const T* const token_gates = gates.row(runs.row(n), runs.first(n) + t);
         for (Index h = 0; h < heads_; ++h) {
           // std::max returns its first argument if that is NaN.
           const double added = (std::max)(log_gate(static_cast<double>(token_gates[h])),

@@ -8,11 +8,11 @@
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/kv/detail/kv_storage.hpp>
-#include <posenc/kv/detail/kv_transfer.hpp>
 #include <posenc/kv/kv_cache.hpp>
 #include <posenc/kv/kv_format.hpp>
 #include <posenc/tensor/detail/check_offsets.hpp>
 #include <posenc/tensor/detail/erased_device.hpp>
+#include <posenc/tensor/detail/token_runs.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -117,7 +117,7 @@ template <Scalar T, class Cache>
 void check_cached_keys(const char* function, const HeadsView<const T>& q, const Cache& cache,
                        std::span<const Index> sequences, const AttentionOptions<T>& options) {
   if (!options.query_starts.empty() || options.causal == Causal::Unspecified) return;
-  const RaggedBatch runs{sequences, options.cu_seqlens_q, q.seq};
+  const TokenRuns runs{sequences, options.cu_seqlens_q, q.seq};
   for (Index n = 0; n < runs.size(); ++n) {
     const Index queries = runs.count(n), keys = cache.length(runs.sequence(n));
     const bool fits = options.causal == Causal::BottomRight ? queries <= keys : keys > 0;

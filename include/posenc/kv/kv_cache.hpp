@@ -17,14 +17,13 @@
 #include <posenc/tensor/detail/check_offsets.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
+#include <posenc/tensor/detail/token_runs.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
-#include <array>
 #include <concepts>
 #include <cstddef>
-#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -139,7 +138,9 @@ class KvCache {
   template <class T, Device D = detail::CallingThread>
   void append(ListView<Index> sequences, HeadsView<T> k, HeadsView<const std::remove_const_t<T>> v,
               const D& device = {}) {
-    append_batch<std::remove_const_t<T>>(device, {sequences, {}, k.seq}, k, v);
+    const detail::TokenRuns runs{sequences, {}, k.seq};
+    check_append<std::remove_const_t<T>>(runs, k, v);
+    append_checked<std::remove_const_t<T>>(device, runs, k, v);
   }
   /// Overload of append() for packed sequences with different numbers of new tokens, 0 included.
   /// sequences[n] gets tokens cu_seqlens[n] .. cu_seqlens[n + 1] - 1 of the one batch row.
@@ -151,7 +152,9 @@ class KvCache {
     constexpr auto function = "KvCache::append";
     detail::check_extents(function, "k", k);
     detail::check_offsets(function, "cu_seqlens", cu_seqlens, k.seq, sequences.size());
-    append_batch<std::remove_const_t<T>>(device, {sequences, cu_seqlens, k.seq}, k, v);
+    const detail::TokenRuns runs{sequences, cu_seqlens, k.seq};
+    check_append<std::remove_const_t<T>>(runs, k, v);
+    append_checked<std::remove_const_t<T>>(device, runs, k, v);
   }
   /// Overload of append() for one sequence: B = 1.
   template <class T, Device D = detail::CallingThread>
@@ -223,7 +226,7 @@ class KvCache {
                                   .old = ranges_[sequence],
                                   .preserves_old = false};
     };
-    const detail::RaggedBatch runs{{&sequence, 1}, {}, k.seq};
+    const detail::TokenRuns runs{{&sequence, 1}, {}, k.seq};
     detail::TokenWrites(function, storage_, runs, written)
         .run(device, HeadsView<const Element>(k), v);
     storage_.blocks().set_stale_end(sequence, 0);
@@ -354,7 +357,7 @@ class KvCache {
 
   /// Throws the errors of append(), except those for lack of memory.
   template <Scalar T>
-  void check_append(const detail::RaggedBatch& runs, HeadsView<const std::type_identity_t<T>> k,
+  void check_append(const detail::TokenRuns& runs, HeadsView<const std::type_identity_t<T>> k,
                     HeadsView<const std::type_identity_t<T>> v) const {
     constexpr auto function = "KvCache::append";
     check_element<T>();
@@ -363,7 +366,7 @@ class KvCache {
   }
 
   template <class T, Device D>
-  void append_checked(const D& device, const detail::RaggedBatch& runs, HeadsView<const T> k,
+  void append_checked(const D& device, const detail::TokenRuns& runs, HeadsView<const T> k,
                       HeadsView<const T> v) {
     const auto written = [&](Index n) {
       const detail::KeyRange& held = ranges_[runs.sequence(n)];
@@ -376,12 +379,6 @@ class KvCache {
     for (Index n = 0; n < runs.size(); ++n) {
       ranges_[runs.sequence(n)] = ranges_.range_after_append(runs.sequence(n), runs.count(n));
     }
-  }
-  template <class T, Device D>
-  void append_batch(const D& device, const detail::RaggedBatch& runs, HeadsView<const T> k,
-                    HeadsView<const T> v) {
-    check_append<T>(runs, k, v);
-    append_checked<T>(device, runs, k, v);
   }
 
   void allocate_for_write(const char* function, const detail::PendingWrite& keys) {

@@ -21,6 +21,7 @@
 #include <posenc/nn/parameter_matrix.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/detail/erased_device.hpp>
+#include <posenc/tensor/detail/token_runs.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/scalar.hpp>
@@ -247,7 +248,7 @@ class MultiHeadAttention : detail::ModuleDiagnostics {
     detail::project(device, workspace.attention_, *this, Inputs{x, x, x}, positions, positions,
                     {heads.q, heads.k}, heads);
     detail::check_cache<T>(forward_name, heads.q, cache, sequences, heads.mixed, options);
-    const detail::RaggedBatch runs{sequences, options.cu_seqlens_q, x.seq};
+    const detail::TokenRuns runs{sequences, options.cu_seqlens_q, x.seq};
     if (reads_key_positions(options, positions) && !options.key_positions) {
       detail::check_key_numbers(positions, cache, runs);
     }

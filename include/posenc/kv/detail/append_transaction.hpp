@@ -5,13 +5,11 @@
 #include <posenc/kernels/scratch_arenas.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/kv/detail/kv_storage.hpp>
-#include <posenc/kv/detail/kv_transfer.hpp>
 #include <posenc/kv/kv_cache.hpp>
 #include <posenc/kv/kv_format.hpp>
+#include <posenc/tensor/detail/token_runs.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/view.hpp>
-
-#include <cstddef>
 
 POSENC_BEGIN
 namespace detail {
@@ -25,7 +23,7 @@ class AppendTransaction {
   /// Appends as KvCache::append() does.
   ///   Throws: ShapeError, std::bad_alloc; nothing is appended then
   template <Device D, class T>
-  AppendTransaction(const D& device, KvCache<S>& cache, const RaggedBatch& runs,
+  AppendTransaction(const D& device, KvCache<S>& cache, const TokenRuns& runs,
                     const HeadsView<T>& k, const HeadsView<T>& v, ScratchArenas& memory)
       : cache_(cache), runs_(runs) {
     cache.template check_append<T>(runs, k, v);
@@ -95,7 +93,7 @@ class AppendTransaction {
   }
 
   KvCache<S>& cache_;
-  RaggedBatch runs_;
+  TokenRuns runs_;
   KeyRange* old_ranges_ = nullptr;
   Index* overwritten_ = nullptr;  ///< overwritten tiles of each run
   TilePointers<Element> tiles_{};

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/core/detail/unique_sequence.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/kernels/tile.hpp>
-#include <posenc/kv/detail/kv_transfer.hpp>
 #include <posenc/kv/kv_cache_config.hpp>
+#include <posenc/tensor/detail/token_runs.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -56,11 +55,11 @@ class KvRanges {
                        range.begin, ", ", range.end, "), the keys of sequence ", sequence);
     }
   }
-  void check_append(const char* function, const RaggedBatch& runs) const {
+  void check_append(const char* function, const TokenRuns& runs) const {
     for (Index n = 0; n < runs.size(); ++n) {
       const Index sequence = runs.sequence(n);
       check_sequence(function, sequence);
-      check_unique_sequence(function, runs.sequences, static_cast<std::size_t>(n));
+      runs.check_unique(function, n);
       limits_.check_append(function, sequence, (*this)[sequence].end, runs.count(n));
     }
   }

@@ -4,10 +4,10 @@
 #include <posenc/core/detail/aligned_vector.hpp>
 #include <posenc/core/detail/call_diagnostics.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/core/index_span.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/kv/detail/kv_storage.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
+#include <posenc/tensor/detail/token_runs.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <span>
 
 // Transfer of many tokens into and out of a cache's memory, on a device's threads.
 POSENC_BEGIN
@@ -28,31 +27,6 @@ POSENC_DETAIL_CALL_RULE(
     "device or none; k and v are HeadsViews (from bshd(tensor) or another adapter) of one element "
     "type, sequences is a posenc::Index, which is std::int64_t, or a vector, an array or a span of "
     "them");
-
-/// Tokens of a batch [B, n, ..] by the sequence that they continue. Run n is batch row n or, with
-/// offsets, tokens offsets[n] .. offsets[n + 1] - 1 of the only row.
-struct RaggedBatch {
-  std::span<const Index> sequences;
-  IndexSpan offsets;
-  Index tokens;  ///< per batch row
-
-  Index size() const noexcept { return static_cast<Index>(sequences.size()); }
-  Index batch() const noexcept { return offsets.empty() ? size() : 1; }
-  Index sequence(Index n) const noexcept { return sequences[static_cast<std::size_t>(n)]; }
-  Index row(Index n) const noexcept { return offsets.empty() ? n : 0; }
-  Index first(Index n) const noexcept { return offsets.empty() ? 0 : offset(n); }
-  Index count(Index n) const noexcept {
-    return offsets.empty() ? tokens : offset(n + 1) - offset(n);
-  }
-  Index longest() const noexcept {
-    Index max_count = 0;
-    for (Index n = 0; n < size(); ++n) max_count = (std::max)(max_count, count(n));
-    return max_count;
-  }
-
- private:
-  Index offset(Index n) const noexcept { return offsets[static_cast<std::size_t>(n)]; }
-};
 
 /// Tokens and heads of a run: the unit of parallel work.
 struct TokenChunk {
@@ -73,7 +47,7 @@ HeadsView<T> chunk_view(HeadsView<T> x, Index b, const TokenChunk& chunk) noexce
 /// tile. The first token of run n becomes key first_key(n).
 ///   bytes: bytes of a key of one head
 template <Device D, class FirstKey, class Visit>
-void parallel_for_chunks(const D& device, const RaggedBatch& runs, Index heads, double bytes,
+void parallel_for_chunks(const D& device, const TokenRuns& runs, Index heads, double bytes,
                          const FirstKey& first_key, const Visit& visit) {
   const Index longest = runs.longest();
   if (longest == 0) return;
@@ -124,7 +98,7 @@ void check_tokens(const char* function, const Storage& storage, Index batch, con
 /// Writes the tokens of k [B, n, Hkv, D] and v as keys first_key(n) .. of the sequence that run n
 /// continues, in tiles with selects(run, tile) only.
 template <Device D, class Storage, class T, class FirstKey, class Selects>
-void write_tokens(const D& device, Storage& storage, const RaggedBatch& runs,
+void write_tokens(const D& device, Storage& storage, const TokenRuns& runs,
                   const HeadsView<const T>& k, const HeadsView<const T>& v,
                   const FirstKey& first_key, const Selects& selects) {
   const double bytes = static_cast<double>(k.dim + v.dim) * sizeof(T);

@@ -4,9 +4,9 @@
 #include <posenc/core/config.hpp>
 #include <posenc/kernels/tile.hpp>
 #include <posenc/kv/detail/kv_block_tables.hpp>
-#include <posenc/kv/detail/kv_storage.hpp>
 #include <posenc/kv/detail/kv_transfer.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
+#include <posenc/tensor/detail/token_runs.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/view.hpp>
 
@@ -22,8 +22,7 @@ class TokenWrites {
  public:
   /// Allocates the memory.
   ///   Throws: MemoryLimitError, std::bad_alloc; nothing has changed then
-  TokenWrites(const char* function, Storage& storage, const RaggedBatch& runs,
-              const Written& written)
+  TokenWrites(const char* function, Storage& storage, const TokenRuns& runs, const Written& written)
       : storage_(storage),
         runs_(runs),
         written_(written),
@@ -97,7 +96,7 @@ class TokenWrites {
   }
 
   Storage& storage_;
-  RaggedBatch runs_;
+  TokenRuns runs_;
   const Written& written_;
   UnassignedBlocks spare_;
   bool is_done_ = false;

@@ -10,6 +10,7 @@
 #include <posenc/nn/detail/qk_norms.hpp>
 #include <posenc/nn/multi_head_config.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
+#include <posenc/tensor/detail/token_runs.hpp>
 #include <posenc/tensor/device.hpp>
 #include <posenc/tensor/positions.hpp>
 #include <posenc/tensor/view.hpp>
@@ -52,8 +53,7 @@ void check_forward(const MultiHeadAttentionConfig& config, const ModuleInputs<T>
 
 /// Throws ConfigError unless the positions of tokens are their key numbers in the cache.
 template <class S>
-void check_key_numbers(const Positions& positions, const KvCache<S>& cache,
-                       const RaggedBatch& runs) {
+void check_key_numbers(const Positions& positions, const KvCache<S>& cache, const TokenRuns& runs) {
   for (Index n = 0; n < runs.size(); ++n) {
     const Index length = cache.length(runs.sequence(n)), b = runs.row(n), first = runs.first(n);
     for (Index s = 0; s < runs.count(n); ++s) {
