@@ -3,7 +3,6 @@
 
 #include <posenc/additive/detail/rows.hpp>
 #include <posenc/core/detail/aligned_vector.hpp>
-#include <posenc/core/detail/double_double.hpp>
 #include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>

@@ -6,7 +6,6 @@
 #include <posenc/core/detail/move_reset_index.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/detail/add_values.hpp>
-#include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/view.hpp>
 
 #include <cstddef>

@@ -9,7 +9,6 @@
 #include <posenc/simd/transpose.hpp>
 
 #include <cstddef>
-#include <cstdint>
 
 // Micro-kernel that reads keys unpacked, as rows of the user's tensors. Its dependency chains are
 // those of products.hpp, and so are its bits.

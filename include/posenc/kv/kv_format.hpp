@@ -2,7 +2,6 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
-#include <posenc/core/detail/call_diagnostics.hpp>
 #include <posenc/tensor/scalar.hpp>
 
 #include <concepts>

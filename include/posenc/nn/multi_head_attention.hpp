@@ -19,7 +19,6 @@
 #include <posenc/nn/multi_head_tape.hpp>
 #include <posenc/nn/multi_head_workspace.hpp>
 #include <posenc/nn/parameter_matrix.hpp>
-#include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/detail/erased_device.hpp>
 #include <posenc/tensor/detail/token_runs.hpp>
 #include <posenc/tensor/device.hpp>

@@ -4,7 +4,6 @@
 #include <posenc/core/error.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/frequency/angle_policy.hpp>
-#include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/frequency/frequencies.hpp>
 #include <posenc/rotary/chatglm_rope.hpp>
 #include <posenc/rotary/pair_axes.hpp>

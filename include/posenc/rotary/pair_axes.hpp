@@ -14,7 +14,6 @@
 #include <concepts>
 #include <cstddef>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 

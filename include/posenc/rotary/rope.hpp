@@ -2,7 +2,6 @@
 #pragma once
 
 #include <posenc/core/detail/compiled.hpp>
-#include <posenc/core/detail/double_double.hpp>
 #include <posenc/core/list_view.hpp>
 #include <posenc/frequency/detail/oscillator.hpp>
 #include <posenc/frequency/frequencies.hpp>

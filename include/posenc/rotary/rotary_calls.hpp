@@ -12,7 +12,6 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
-#include <span>
 #include <type_traits>
 
 // The calls that rotary encodings and their tables share.

@@ -20,7 +20,6 @@
 #include <posenc/tensor/scalar.hpp>
 #include <posenc/tensor/view.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/backward_queue.hpp>
 #include <posenc/attention/detail/kernel_tile.hpp>
 #include <posenc/attention/gradients.hpp>
 #include <posenc/concepts.hpp>

@@ -5,7 +5,6 @@
 #include <posenc/attention/detail/attention_geometry.hpp>
 #include <posenc/attention/dropout.hpp>
 #include <posenc/attention/options.hpp>
-#include <posenc/concepts.hpp>
 #include <posenc/core/detail/arithmetic.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
@@ -16,7 +15,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <type_traits>
 
 // Checks of attention() before anything is written. AttentionGeometry and Masks check the rest.
 POSENC_BEGIN

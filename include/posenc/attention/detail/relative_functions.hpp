@@ -2,7 +2,6 @@
 #pragma once
 
 #include <posenc/attention/detail/kernel_tile.hpp>
-#include <posenc/attention/detail/relative_columns.hpp>
 #include <posenc/attention/detail/relative_gradients.hpp>
 #include <posenc/attention/detail/relative_stage.hpp>
 #include <posenc/kernels/scratch_arenas.hpp>

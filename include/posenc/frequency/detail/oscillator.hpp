@@ -2,7 +2,6 @@
 #pragma once
 
 #include <posenc/core/detail/aligned_vector.hpp>
-#include <posenc/core/detail/compiled.hpp>
 #include <posenc/core/detail/double_double.hpp>
 #include <posenc/core/detail/move_reset_index.hpp>
 #include <posenc/core/detail/strict_fp_order.hpp>
@@ -18,7 +17,6 @@
 #include <concepts>
 #include <cstddef>
 #include <span>
-#include <vector>
 
 POSENC_BEGIN
 namespace detail {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
-#include <posenc/interop/detail/names.hpp>
 
 #include <array>
 #include <string_view>

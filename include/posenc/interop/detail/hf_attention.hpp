@@ -2,7 +2,6 @@
 #pragma once
 
 #include <posenc/core/config.hpp>
-#include <posenc/interop/detail/hf_layers.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/hf_read.hpp>
 #include <posenc/interop/detail/json_keys.hpp>

@@ -7,7 +7,6 @@
 #include <posenc/interop/detail/hf_class_rope.hpp>
 #include <posenc/interop/detail/hf_head_widths.hpp>
 #include <posenc/interop/detail/hf_keys.hpp>
-#include <posenc/interop/detail/hf_layers.hpp>
 #include <posenc/interop/detail/hf_model_type.hpp>
 #include <posenc/interop/detail/hf_read.hpp>
 #include <posenc/interop/detail/hf_repeated_keys.hpp>

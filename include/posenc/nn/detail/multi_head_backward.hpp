@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <posenc/attention/detail/attend.hpp>
 #include <posenc/attention/detail/attend_backward.hpp>
 #include <posenc/attention/workspace.hpp>
 #include <posenc/concepts.hpp>

@@ -3,7 +3,6 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/core/error.hpp>
-#include <posenc/nn/detail/multi_head_parts.hpp>
 #include <posenc/nn/detail/rms_norm.hpp>
 #include <posenc/nn/multi_head_config.hpp>
 #include <posenc/nn/parameter_matrix.hpp>

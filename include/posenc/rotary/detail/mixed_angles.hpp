@@ -3,7 +3,6 @@
 
 #include <posenc/core/config.hpp>
 #include <posenc/frequency/detail/oscillator.hpp>
-#include <posenc/simd/cos_sin.hpp>
 #include <posenc/simd/detail/pack_pair.hpp>
 #include <posenc/simd/detail/storage.hpp>
 #include <posenc/simd/pack.hpp>
