@@ -92,6 +92,12 @@ TEST_CASE("extents: a view has extents, memory and a reach", "[tensor][extents]"
   x = good;
   x.batch_stride = min_index;
   CHECK(rejection_message(x) != "nothing was thrown");
+  // 2^56 bytes are the most that addresses reach.
+  HeadsView<float> two{memory, 2, 1, 1, 1};
+  two.batch_stride = (Index{1} << 54) - 1;
+  CHECK(rejection_message(two) == "nothing was thrown");
+  two.batch_stride = Index{1} << 54;
+  CHECK(rejection_message(two) != "nothing was thrown");
   // The stride of an axis with one element is ignored.
   x.batch = 1;
   CHECK(rejection_message(x) == "nothing was thrown");

@@ -121,6 +121,9 @@ TEST_CASE("HeadsView: empty where any extent is 0", "[view]") {
     embeddings.*extent = 0;
     CHECK(embeddings.empty());
   }
+  CHECK_FALSE(MatrixView<float>{memory.data(), 2, 3}.empty());
+  CHECK(MatrixView<float>{memory.data(), 0, 3}.empty());
+  CHECK(MatrixView<float>{memory.data(), 2, 0}.empty());
   for (const auto extent : {&ScoresView<float>::batch, &ScoresView<float>::heads,
                             &ScoresView<float>::queries, &ScoresView<float>::keys}) {
     ScoresView<float> scores{memory.data(), 2, 3, 4, 5};

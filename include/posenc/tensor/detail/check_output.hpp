@@ -97,7 +97,7 @@ POSENC_COLD inline void check_output_layout(const char* function, const char* na
   constexpr Index max_index = (std::numeric_limits<Index>::max)();
   const auto step = [&x](std::size_t axis) {
     const Index stride = x.strides[axis];
-    return stride < 0 ? (stride < -max_index ? max_index : -stride) : stride;
+    return stride < 0 ? -(std::max)(stride, -max_index) : stride;
   };
   for (const Index extent : x.all_extents()) {
     if (extent <= 0) return;  // nothing is written
