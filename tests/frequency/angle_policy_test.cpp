@@ -2,6 +2,7 @@
 // The float32 angles of PyTorch: their cos and sin, and their errors.
 #include "support/catch.hpp"
 #include "support/compare.hpp"
+#include "support/guarded.hpp"
 #include "support/random.hpp"
 #include <posenc/frequency/angle_policy.hpp>
 #include <posenc/frequency/detail/oscillator.hpp>
@@ -67,6 +68,26 @@ TEST_CASE("HfFloat32: rounds positions to float", "[hf_float32]") {
   const Oscillator oscillator(posenc::detail::exact_inv_freq(llama2()), AnglePolicy::HfFloat32);
   CHECK(Row<float>(oscillator, 0x1p24 + 1).cos == Row<float>(oscillator, 0x1p24).cos);
   CHECK(Row<float>(oscillator, 0x1p24 + 2).cos != Row<float>(oscillator, 0x1p24).cos);
+}
+
+TEST_CASE("HfFloat32: takes a position per frequency, and reads no more of them", "[hf_float32]") {
+  constexpr posenc::Index size = 130;
+  const Oscillator oscillator(
+      posenc::detail::exact_inv_freq(hf_float32_frequencies(posenc::Unscaled{2 * size, 10000})),
+      AnglePolicy::HfFloat32);
+  support::Guarded<double> memory(size);
+  for (const posenc::Index first : {0, 2, 66}) {
+    const posenc::Index count = size - first;
+    double* const positions = memory.last(count);
+    for (posenc::Index i = 0; i < count; ++i) positions[i] = static_cast<double>(1000 * i + 7);
+    std::vector<float> cos(size), sin(size);
+    oscillator.cos_sin_row(positions, false, first, count, 1, cos.data(), sin.data());
+    for (posenc::Index i = 0; i < count; ++i) {
+      const posenc::detail::CosSin expected = oscillator.at(positions[i], first + i);
+      REQUIRE(cos[static_cast<std::size_t>(i)] == static_cast<float>(expected.cos));
+      REQUIRE(sin[static_cast<std::size_t>(i)] == static_cast<float>(expected.sin));
+    }
+  }
 }
 
 TEST_CASE("HfFloat32: multiplies with the attention factor in float", "[hf_float32]") {
