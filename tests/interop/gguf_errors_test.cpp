@@ -80,6 +80,9 @@ TEST_CASE("read_gguf errors: invalid widths are rejected", "[interop][gguf]") {
 TEST_CASE("read_gguf errors: invalid values are rejected", "[interop][gguf]") {
   check_rejected(model().real("llama.rope.freq_base", 0.5F),
                  "Unscaled: base must be set, finite and greater than 1, but is 0.5");
+  // As a converter of ollama 0.17.4 writes (findings/ollama-base-of-zero.sh).
+  check_rejected(model().real("llama.rope.freq_base", 0),
+                 "Unscaled: base must be set, finite and greater than 1, but is 0");
   // Rejected before the factor enters any formula.
   check_rejected(
       yarn().real("llama.rope.scaling.yarn_beta_fast", std::numeric_limits<float>::infinity()),
