@@ -27,7 +27,8 @@ TEMPLATE_LIST_TEST_CASE("RowDotKernel: each product is a chain over the channels
   };
   constexpr Index keys = Kernel::P::width;
   for (const Index dim : {0, 1, 5, 16, 24, 31, 72, 80}) {
-    for (const auto [count, heads] : {Rows{1, 1}, Rows{2, 1}, Rows{3, 1}, Rows{4, 1}, Rows{1, 2}}) {
+    for (const auto [count, heads] :
+         {Rows{1, 1}, Rows{2, 1}, Rows{3, 1}, Rows{4, 1}, Rows{7, 1}, Rows{1, 2}}) {
       // Keys are exactly as long as their channels, so that memory checkers see reads beyond them.
       const Index seq_stride = heads * dim;
       const auto x = random_numbers<T>(count * heads * dim, 1);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <posenc/kernels/panel.hpp>
+#include <posenc/kernels/products.hpp>
 #include <posenc/simd/detail/prefetch.hpp>
 #include <posenc/simd/detail/storage.hpp>
 #include <posenc/simd/detail/unrolled.hpp>
@@ -21,8 +22,9 @@ namespace detail {
 template <class Tier, class Real, class T>
 struct RowDotKernel {
   using P = Pack<Real, Tier>;
-  /// Maximum number of rows per KV head. With more rows it is faster to pack the keys.
-  static constexpr Index max_rows = 4;
+  /// Maximum number of rows per KV head, all of one register tile. With more rows it is faster to
+  /// pack the keys.
+  static constexpr Index max_rows = register_tile_rows<Tier> >= 8 ? 8 : 4;
   static constexpr Index heads_per_pass = 2;
 
   const Real* rows;  ///< [heads, rows, dim]

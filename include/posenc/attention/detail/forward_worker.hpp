@@ -376,10 +376,7 @@ class ForwardWorker {
   ///   skips_masked: values of masked keys are not multiplied
   POSENC_NOINLINE void add_value_pieces(const Block& block, const TileVisibility& seen,
                                         bool skips_masked, Real* sums) const noexcept {
-    // With a few rows, each row reads the piece in two halves of the channels, and only a short
-    // piece is still in L1 when the next row reads it.
-    const Index size = block.rows_per_kv_head() <= 4 ? 8 : 16;
-    for_pieces(size, 1, block, seen, [&](const Piece& piece) {
+    for_pieces(panel_lanes, 1, block, seen, [&](const Piece& piece) {
       const Index begin = piece.lanes.begin;
       const KvTile<Stored> values = call_.source.value_piece(
           block.sequence(), block.kv_head() + piece.head,
