@@ -5,6 +5,7 @@
 #include <posenc/core/detail/call_diagnostics.hpp>
 #include <posenc/core/error.hpp>
 #include <posenc/simd/detail/storage.hpp>
+#include <posenc/simd/detail/unrolled.hpp>
 #include <posenc/tensor/detail/check_output.hpp>
 #include <posenc/tensor/detail/check_positions.hpp>
 #include <posenc/tensor/detail/parallel_for.hpp>
@@ -36,7 +37,10 @@ POSENC_ALWAYS_INLINE void store_rows(T* const (&out)[N], const Value* in, Index 
   const Index rest = count % P::width, full = count - rest;
   for (Index i = 0; i < full; i += P::width) {
     const P value = load_as<P>(in + i);
-    for (T* const row : out) store_as(Add ? load_as<P>(row + i) + value : value, row + i);
+    // Not a loop, which g++ 12 would leave as one in some callers, and read the rows from memory.
+    unrolled<Index{N}>([&](Index n) POSENC_INLINE_LAMBDA {
+      store_as(Add ? load_as<P>(out[n] + i) + value : value, out[n] + i);
+    });
   }
   if (rest > 0) {
     const P value = load_partial_as<P>(in + full, rest);
