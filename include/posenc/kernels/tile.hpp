@@ -52,7 +52,7 @@ struct KvTile {
   Index value_stride = 0;            ///< padded_value_dim() of value_dim
   bool finite = true;                ///< no value is NaN or infinite
   const S* prefetch_hint = nullptr;  ///< prefetch hint: keys that are likely to be read next
-  bool is_stored = false;            ///< stored by an earlier call, so it may be in memory alone
+  bool is_stored = false;            ///< not packed by this call, so it may be in memory alone
 };
 
 /// Values are padded to a multiple of 16: a cache line of floats, and a multiple of every tier's

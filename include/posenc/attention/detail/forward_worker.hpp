@@ -387,18 +387,18 @@ class ForwardWorker {
           block, seen, piece.head, piece.lanes, [&](const Strip& strip, const ActiveLanes& lanes) {
             const auto add =
                 [&]<SkipWeights Weights>(std::integral_constant<SkipWeights, Weights>) {
-                  for_register_tiles<Tier>(
-                      strip.rows,
-                      WeightedSumKernel<Tier, Real, Stored, Weights>{
-                          .weights = scores_.strip_scores(strip) + begin,
-                          .values = values.values,
-                          .stride = values.value_stride,
-                          .dim = value_dim(),
-                          .lanes = {lanes.begin - begin, lanes.end - begin, 1},
-                          .accumulator_scale = nullptr,
-                          .tile_scale = nullptr,
-                          .out = sums + strip.first * value_dim(),
-                          .ahead = {.next_region = values.prefetch_hint, .is_stored = true}});
+                  for_register_tiles<Tier>(strip.rows,
+                                           WeightedSumKernel<Tier, Real, Stored, Weights>{
+                                               .weights = scores_.strip_scores(strip) + begin,
+                                               .values = values.values,
+                                               .stride = values.value_stride,
+                                               .dim = value_dim(),
+                                               .lanes = {lanes.begin - begin, lanes.end - begin, 1},
+                                               .accumulator_scale = nullptr,
+                                               .tile_scale = nullptr,
+                                               .out = sums + strip.first * value_dim(),
+                                               .ahead = {.next_region = values.prefetch_hint,
+                                                         .is_stored = values.is_stored}});
                 };
             dispatch_skip_weights<SkipWeights::Marked>(!skips_masked, add);
           });

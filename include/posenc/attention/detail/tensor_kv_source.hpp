@@ -86,8 +86,11 @@ class TensorKvSource {
     const S* const rows = v_.row(s.batch, s.first_key + seen.begin, head);
     if constexpr (std::is_same_v<S, Stored>) {
       if (v_.dim % value_padding == 0) {
-        return {
-            .values = rows, .value_stride = v_.seq_stride, .finite = false, .prefetch_hint = next};
+        return {.values = rows,
+                .value_stride = v_.seq_stride,
+                .finite = false,
+                .prefetch_hint = next,
+                .is_stored = true};
       }
     }
     const Index stride = padded_value_dim(v_.dim), count = seen.end - seen.begin;
